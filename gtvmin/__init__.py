@@ -1,0 +1,1 @@
+"""gtvmin: certified convex optimisation over federated-learning networks."""
