@@ -1,0 +1,130 @@
+"""What a loss is: a convex function of one device's parameters, declared once and never changed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gtvmin.validation import finite_array, positive_number
+
+if TYPE_CHECKING:
+    from gtvmin.solvers.standard_form import Array, BlockFunction
+
+__all__ = ["Loss", "Sum"]
+
+
+class Loss(ABC):
+    """A convex function of one device's parameter vector.
+
+    Losses add and scale: ``SquaredError(X, y) + 0.1 * Ridge(...)`` is a loss.  The evaluations below are for one
+    device; a problem stacks the losses of all its devices and evaluates them without a loop.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def dim(self) -> int | None:
+        """Number of parameters; None if the loss fits any number."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of data points behind the loss."""
+        return 0
+
+    def terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The loss as a sum of ``coefficient * atom``."""
+        return ((1.0, self),)
+
+    def __add__(self, other: object) -> Loss:
+        if isinstance(other, Loss):
+            return Sum(self.terms() + other.terms())
+        return NotImplemented
+
+    def __radd__(self, other: object) -> Loss:
+        # sum(losses) starts from the integer 0
+        if isinstance(other, (int, float)) and other == 0:
+            return self
+        return NotImplemented
+
+    def __mul__(self, factor: float) -> Loss:
+        scale = positive_number(factor, "the factor of a loss")
+        return Sum(tuple((scale * c, atom) for c, atom in self.terms()))
+
+    __rmul__ = __mul__
+
+    def _block(self, w: ArrayLike) -> tuple[BlockFunction, Array]:
+        from gtvmin.losses.stacking import stack_losses
+
+        row = np.atleast_1d(finite_array(w, "w"))
+        if row.ndim != 1 or (self.dim is not None and row.size != self.dim):
+            raise ValueError(f"w must be a vector of {self.dim or 'some'} parameters, got shape {row.shape}")
+        return stack_losses([self], row.size), row[None, :]
+
+    def value(self, w: ArrayLike) -> float:
+        """Value at ``w`` (dim,)."""
+        block, row = self._block(w)
+        return float(block.value(row)[0])
+
+    def gradient(self, w: ArrayLike) -> Array:
+        """Gradient at ``w`` (dim,); an error where the loss is not smooth."""
+        block, row = self._block(w)
+        return block.gradient(row)[0]
+
+    def prox(self, v: ArrayLike, step: float = 1.0) -> Array:
+        """``argmin_w loss(w) + ||w - v||^2 / (2 step)``, shape (dim,)."""
+        block, row = self._block(v)
+        return block.prox(row, np.array([positive_number(step, "step")]))[0]
+
+    def conjugate(self, s: ArrayLike) -> float:
+        """``sup_w <s, w> - loss(w)``, ``inf`` outside its domain."""
+        block, row = self._block(s)
+        return float(block.conjugate(row)[0])
+
+    def to_cvxpy(self, w: Any) -> Any:
+        """CVXPY expression of the loss at a CVXPY expression ``w`` of shape (dim,)."""
+        import cvxpy as cp
+
+        from gtvmin.losses.stacking import stack_losses
+
+        row = cp.reshape(w, (1, w.size), order="C")
+        return stack_losses([self], int(w.size)).to_cvxpy(row)
+
+
+class Sum(Loss):
+    """A weighted sum of losses, made by ``+`` and ``*``."""
+
+    __slots__ = ("_terms",)
+
+    def __init__(self, terms: Sequence[tuple[float, Loss]]) -> None:
+        dims = {atom.dim for _, atom in terms if atom.dim is not None}
+        if len(dims) > 1:
+            raise ValueError(f"losses of {sorted(dims)} parameters cannot be added: their dimensions differ")
+        self._terms = tuple(terms)
+
+    @property
+    def dim(self) -> int | None:
+        """Number of parameters; None if every term fits any number."""
+        return next((atom.dim for _, atom in self._terms if atom.dim is not None), None)
+
+    @property
+    def n_samples(self) -> int:
+        """Data points of all terms."""
+        return sum(atom.n_samples for _, atom in self._terms)
+
+    def terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The terms as declared."""
+        return self._terms
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(atom) if c == 1.0 else f"{c:g} * {atom!r}" for c, atom in self._terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sum) and self._terms == other._terms
+
+    def __hash__(self) -> int:
+        return hash(self._terms)

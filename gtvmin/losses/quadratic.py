@@ -1,0 +1,242 @@
+"""Losses that are sums of weighted squares of affine functions, stacked over devices.
+
+Device i has ``f_i(w) = sum_r omega_r (x_r^T w - y_r)^2`` over its rows r, so ``Q_i = 2 sum_r omega_r x_r x_r^T`` and
+``b_i = 2 sum_r omega_r y_r x_r``.  Values and gradients go through the rows, where nothing cancels; prox and conjugate
+go through ``Q_i``, scaled to a unit diagonal first so that columns in different units do no harm.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from gtvmin.losses.base import Loss
+from gtvmin.solvers.standard_form import Array, BlockFunction
+
+__all__ = ["QuadraticBlocks", "QuadraticLoss", "Rows"]
+
+Rows = tuple[Array, Array, Array]
+"""Rows x_r (m, dim), targets y_r (m,) and weights omega_r (m,)."""
+
+EPS = float(np.finfo(float).eps)
+# Eigenvalues of the unit-diagonal Gram matrix below this are taken for zero.  The certificate stays valid: it then
+# holds the dual to a smaller set.
+RANK_TOLERANCE = 1e-13
+SPAN_TOLERANCE = 1e-10
+
+
+class QuadraticLoss(Loss):
+    """A loss ``sum_r omega_r (x_r^T w - y_r)^2``; a subclass gives its rows."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rows(self, dim: int) -> Rows:
+        """Rows, targets and weights, for ``dim`` parameters."""
+
+
+class QuadraticBlocks(BlockFunction):
+    """Stack of quadratic losses.
+
+    Parameters
+    ----------
+    X : array (R, dim)
+        Rows of all devices, those of device 0 first.
+    y, weight : arrays (R,)
+        Targets and weights ``omega_r >= 0``.
+    counts : int array (n_rows,)
+        Number of rows of each device.
+    """
+
+    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
+
+    def __init__(self, X: Array, y: Array, weight: Array, counts: NDArray[np.int64]) -> None:
+        self.n_rows, self.dim = len(counts), X.shape[1]
+        self.X, self.y, self.weight, self.counts = X, y, weight, counts
+        self.owner = np.repeat(np.arange(self.n_rows), counts)
+
+    @classmethod
+    def stack(cls, terms: Sequence[Sequence[tuple[float, QuadraticLoss]]], dim: int) -> QuadraticBlocks:
+        """Stack one list of ``coefficient * loss`` per device."""
+        parts = [[(c, loss.rows(dim)) for c, loss in device] for device in terms]
+        flat = [(c, rows) for device in parts for c, rows in device]
+        counts = np.array([sum(len(rows[1]) for _, rows in device) for device in parts], dtype=np.int64)
+        empty = np.empty((0, dim))
+        X = np.concatenate([empty, *(rows[0] for _, rows in flat)])
+        y = np.concatenate([empty[:, 0], *(rows[1] for _, rows in flat)])
+        weight = np.concatenate([empty[:, 0], *(c * rows[2] for c, rows in flat)])
+        return cls(X, y, weight, counts)
+
+    def _sum_rows(self, values: Array) -> Array:
+        """Sum values (R,) or (R, k) over the rows of each device."""
+        starts = np.append(0, np.cumsum(self.counts))
+        padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
+        sums = np.add.reduceat(padded, starts[:-1], axis=0)
+        sums[self.counts == 0] = 0.0
+        return np.asarray(sums)
+
+    def _residual(self, W: Array) -> Array:
+        return np.asarray(np.einsum("rj,rj->r", self.X, W[self.owner]) - self.y)
+
+    def value(self, W: Array) -> Array:
+        """Weighted sums of squares."""
+        return self._sum_rows(self.weight * self._residual(W) ** 2)
+
+    def gradient(self, W: Array) -> Array:
+        """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
+        return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X)
+
+    @cached_property
+    def gram(self) -> Array:
+        """``Q_i``, shape (n_rows, dim, dim)."""
+        Q = np.zeros((self.n_rows, self.dim, self.dim))
+        starts = np.cumsum(self.counts) - self.counts
+        for m in np.unique(self.counts[self.counts > 0]):  # one matrix product per number of rows
+            devices = np.flatnonzero(self.counts == m)
+            rows = starts[devices][:, None] + np.arange(m)
+            X = self.X[rows]
+            Q[devices] = 2.0 * (np.swapaxes(X * self.weight[rows][..., None], 1, 2) @ X)
+        return Q
+
+    @cached_property
+    def linear(self) -> Array:
+        """``b_i``, shape (n_rows, dim)."""
+        return self._sum_rows((2.0 * self.weight * self.y)[:, None] * self.X)
+
+    @cached_property
+    def constant(self) -> Array:
+        """``f_i(0)``, shape (n_rows,)."""
+        return self._sum_rows(self.weight * self.y**2)
+
+    def quadratic(self) -> tuple[Array, Array]:
+        """``(Q, b)``: the gradient is ``Q_i w_i - b_i``."""
+        return self.gram, self.linear
+
+    @cached_property
+    def _spectrum(self) -> tuple[Array, Array, Array]:
+        """Scales s_i, eigenvalues and eigenvectors of ``diag(s_i) Q_i diag(s_i)``, whose diagonal is one."""
+        diagonal = np.einsum("ijj->ij", self.gram)
+        scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        values, vectors = np.linalg.eigh(self.gram * scale[:, :, None] * scale[:, None, :])
+        return scale, values, vectors
+
+    @cached_property
+    def _positive(self) -> NDArray[np.bool_]:
+        """Which eigenvalues are not taken for zero, shape (n_rows, dim)."""
+        return np.asarray(self._spectrum[1] > RANK_TOLERANCE * self.dim)
+
+    @property
+    def full_span(self) -> NDArray[np.bool_]:
+        """Whether Q_i has full rank."""
+        return np.asarray(self._positive.all(axis=1))
+
+    @cached_property
+    def _eigenvalue_range(self) -> Array:
+        return np.linalg.eigvalsh(self.gram)[:, [0, -1]]
+
+    @property
+    def strong_convexity(self) -> Array:
+        """Least eigenvalue of Q_i, less what rounding may have added to it."""
+        low, high = self._eigenvalue_range.T
+        return np.where(self.full_span, np.maximum(low - 4 * self.dim * EPS * high, 0.0), 0.0)
+
+    @property
+    def smoothness(self) -> Array:
+        """Largest eigenvalue of Q_i."""
+        return self._eigenvalue_range[:, 1]
+
+    def prox_operator(self, step: Array) -> Callable[[Array], Array]:
+        """``(Q_i + I/step_i)^{-1} (b_i + v_i/step_i)`` with the inverses computed once."""
+        from gtvmin.solvers.operators import multiply_blocks
+
+        shifted = self.gram + (1.0 / step)[:, None, None] * np.eye(self.dim)
+        scale = 1.0 / np.sqrt(np.einsum("ijj->ij", shifted))
+        inverse = np.linalg.inv(shifted * scale[:, :, None] * scale[:, None, :])
+        inverse *= scale[:, :, None] * scale[:, None, :]
+        offset = (inverse @ self.linear[:, :, None])[:, :, 0]
+        inverse /= step[:, None, None]
+        return lambda V: multiply_blocks(inverse, V, offset)
+
+    def _squared_dual_norm(self, R: Array) -> Array:
+        """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
+        scale, values, vectors = self._spectrum
+        inverse = np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
+        rotated = np.einsum("ijk,ij->ik", vectors, scale * R)
+        return np.asarray((inverse * rotated**2).sum(axis=1))
+
+    def project_dual(self, S: Array) -> Array:
+        """Projection of every row onto the range of Q_i."""
+        out = np.array(S, dtype=float)
+        deficient = np.flatnonzero(~self.full_span)
+        out[deficient] -= np.einsum("ijk,ik->ij", self.null_projector, S[deficient])
+        return out
+
+    @cached_property
+    def null_projector(self) -> Array:
+        """Orthogonal projectors onto the null space of Q_i, for the devices where it is not {0}."""
+        deficient = np.flatnonzero(~self.full_span)
+        scale, _, vectors = (part[deficient] for part in self._spectrum)
+        null = ~self._positive[deficient]
+        # null(Q) = diag(s) null(diag(s) Q diag(s)); orthonormalise that basis, zero columns dropped
+        basis = scale[:, :, None] * vectors * null[:, None, :]
+        left = np.linalg.svd(basis)[0]
+        rank = null.sum(axis=1)
+        kept = left * (np.arange(self.dim)[None, :] < rank[:, None])[:, None, :]
+        return np.asarray(kept @ np.swapaxes(kept, 1, 2))
+
+    def _outside(self, S: Array) -> NDArray[np.bool_]:
+        """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
+        off = np.linalg.norm(S - self.project_dual(S), axis=1)
+        return np.asarray(off > SPAN_TOLERANCE * np.linalg.norm(S, axis=1))
+
+    def conjugate(self, S: Array) -> Array:
+        """``(s + b)^T Q^+ (s + b) / 2 - f(0)`` on the range of Q, ``inf`` elsewhere."""
+        value = 0.5 * self._squared_dual_norm(S + self.linear) - self.constant
+        return np.where(self._outside(S), np.inf, value)
+
+    def fenchel_young(self, W: Array, S: Array) -> Array:
+        """``r^T Q^+ r / 2`` with r the gradient minus s: no cancellation."""
+        value = 0.5 * self._squared_dual_norm(self.gradient(W) - S)
+        return np.where(self._outside(S), np.inf, value)
+
+    def rounding(self, W: Array, S: Array) -> Array:
+        """First-order effect of the rounding in ``gradient(W) - s`` on :meth:`fenchel_young`."""
+        rows = np.abs(np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner]))) + np.abs(self.y)
+        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S)
+        error = self._squared_dual_norm((self.dim + self.counts[:, None] + 4) * EPS * size)
+        gap = self._squared_dual_norm(self.gradient(W) - S)
+        return np.asarray(np.sqrt(gap * error) + 0.5 * error)
+
+    def to_cvxpy(self, W: Any) -> Any:
+        """Weighted sum of squares of one sparse matrix times ``vec(W)``."""
+        import cvxpy as cp
+
+        root = np.sqrt(self.weight)
+        if not len(root):
+            return cp.Constant(0.0)
+        matrix = self._block_rows(root)
+        return cp.sum_squares(matrix @ cp.vec(W, order="C") - root * self.y)
+
+    def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
+        """``sum_r p_r^2 / (4 omega_r) + y_r p_r`` over row duals p with ``X_i^T p_i = s_i``."""
+        import cvxpy as cp
+
+        if not len(self.weight):
+            return cp.Constant(0.0), [S == 0]
+        root = np.sqrt(self.weight)
+        p = cp.Variable(len(root), name="row_duals")  # in units of the square root of the weight
+        balance = self._block_rows(root).T @ p == cp.vec(S, order="C")
+        return 0.25 * cp.sum_squares(p) + (root * self.y) @ p, [balance]
+
+    def _block_rows(self, root: Array) -> sparse.csr_array:
+        """Rows scaled by ``root`` as a sparse matrix over ``vec(W)``, shape (R, n_rows * dim)."""
+        columns = self.owner[:, None] * self.dim + np.arange(self.dim)
+        pointer = self.dim * np.arange(len(root) + 1)
+        data = (root[:, None] * self.X).ravel()
+        return sparse.csr_array((data, columns.ravel(), pointer), shape=(len(root), self.n_rows * self.dim))

@@ -1,0 +1,99 @@
+"""Squared error of a linear model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gtvmin.losses.quadratic import QuadraticLoss, Rows
+from gtvmin.solvers.standard_form import Array
+from gtvmin.validation import finite_array, frozen
+
+__all__ = ["SquaredError", "regression_data"]
+
+Scale = Literal["mean", "sum"]
+
+
+def regression_data(X: ArrayLike, y: ArrayLike, scale: str) -> tuple[Array, Array]:
+    """Check and convert the data points of a linear regression."""
+    features = finite_array(X, "X")
+    if features.ndim != 2:
+        hint = "X[:, None] makes one feature, X[None, :] one data point of it"
+        raise ValueError(f"X must have shape (rows, features), got {features.shape}: {hint}")
+    labels = finite_array(y, "y")
+    if labels.shape == (features.shape[0], 1):
+        labels = labels.ravel()
+    if labels.shape != (features.shape[0],):
+        raise ValueError(f"y must have one entry per row of X: X has shape {features.shape}, y {labels.shape}")
+    if features.shape[1] == 0:
+        raise ValueError("X has no columns: a loss needs at least one feature")
+    if scale not in ("mean", "sum"):
+        raise ValueError(f"scale must be 'mean' or 'sum', got {scale!r}")
+    return frozen(features), frozen(labels)
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class SquaredError(QuadraticLoss):
+    """Squared error ``(1/m) ||y - X w||_2^2`` of a linear model over the m rows of one device.
+
+    Parameters
+    ----------
+    X : array_like (m, dim)
+        Features, one row a data point.  A device without data points (m = 0) has the loss zero.
+    y : array_like (m,)
+        Labels.
+    scale : {"mean", "sum"}
+        ``"mean"`` divides by m, ``"sum"`` does not.  There is no factor one half: write
+        ``0.5 * SquaredError(X, y, scale="sum")`` for ``1/2 ||y - X w||^2``.
+
+    Raises
+    ------
+    TypeError
+        If X or y hold anything but real numbers.
+    ValueError
+        If shapes disagree or a value is NaN or infinite.
+
+    Notes
+    -----
+    Section 2.1 of A. Jung, "Federated Learning: From Theory to Practice" (2025).  Strongly convex exactly if X has
+    full column rank.
+
+    Examples
+    --------
+    >>> from gtvmin.losses import SquaredError
+    >>> loss = SquaredError([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
+    >>> loss.value([1.0, 0.0])
+    2.0
+    """
+
+    X: Array
+    y: Array
+    scale: Scale
+
+    def __init__(self, X: ArrayLike, y: ArrayLike, *, scale: Scale = "mean") -> None:
+        features, labels = regression_data(X, y, scale)
+        object.__setattr__(self, "X", features)
+        object.__setattr__(self, "y", labels)
+        object.__setattr__(self, "scale", scale)
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of data points."""
+        return self.X.shape[0]
+
+    def rows(self, dim: int) -> Rows:
+        """Its data points, each with the weight that ``scale`` gives it."""
+        m = self.n_samples
+        weight = 1.0 / m if self.scale == "mean" and m else 1.0
+        return self.X, self.y, np.full(m, weight)
+
+    def __repr__(self) -> str:
+        return f"SquaredError({self.n_samples} rows x {self.dim}, scale={self.scale!r})"

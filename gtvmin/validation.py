@@ -1,0 +1,79 @@
+"""Conversion of user input to float64 arrays, with errors that name the argument and the fix."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from gtvmin.solvers.standard_form import Array
+
+__all__ = [
+    "finite_array",
+    "frozen",
+    "nonnegative_number",
+    "numeric_array",
+    "positive_integer",
+    "positive_number",
+]
+
+
+def numeric_array(value: ArrayLike, name: str) -> Array:
+    """Copy ``value`` into a float64 array; text, objects and complex numbers are a TypeError."""
+    if hasattr(value, "toarray"):  # a sparse matrix
+        value = value.toarray()
+    array = np.asarray(value)
+    if array.dtype == object and array.size and all(isinstance(v, (Real, np.bool_)) for v in array.flat):
+        array = array.astype(np.float64)  # a DataFrame of mixed number types arrives as objects
+    if array.dtype.kind not in "fiub" and array.size:
+        raise TypeError(f"{name} must hold real numbers, got an array of dtype {array.dtype}")
+    return np.array(array, dtype=np.float64, order="C")
+
+
+def finite_array(value: ArrayLike, name: str) -> Array:
+    """As :func:`numeric_array`, and NaN or infinity is a ValueError that gives the first position."""
+    array = numeric_array(value, name)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        position = f" at position {where[0] if len(where) == 1 else where}" if where else ""
+        raise ValueError(f"{name} has a {array[bad][0]} value{position}: remove or impute it")
+    return array
+
+
+def frozen(array: Array) -> Array:
+    """Mark an array that a declared object owns as read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def nonnegative_number(value: float, name: str) -> float:
+    """``value`` as a float >= 0."""
+    if isinstance(value, (bool, str)) or not isinstance(value, (Real, np.number)) or isinstance(value, complex):
+        if not (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"):
+            raise TypeError(f"{name} must be a real number, got {value!r}")
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} must be a finite number >= 0, got {number}")
+    return number
+
+
+def positive_number(value: float, name: str) -> float:
+    """``value`` as a float > 0."""
+    number = nonnegative_number(value, name)
+    if number == 0:
+        raise ValueError(f"{name} must be > 0, got 0")
+    return number
+
+
+def positive_integer(value: int, name: str) -> int:
+    """``value`` as an int >= 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be >= 1, got {value}")
+    return int(value)
