@@ -1,1 +1,65 @@
-"""gtvmin: certified convex optimisation over federated-learning networks."""
+"""gtvmin: certified convex optimisation over federated-learning networks.
+
+Declare a weighted graph of devices, a local loss per device and a penalty across edges; solve; get a certificate that
+trusts no solver.  Names are loaded when first used: importing the package loads neither CVXPY nor numba.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Certificate": "gtvmin.certificates",
+    "FLNetwork": "gtvmin.network",
+    "GTVMin": "gtvmin.problem",
+    "Loss": "gtvmin.losses",
+    "NetworkLasso": "gtvmin.problem",
+    "Norm": "gtvmin.penalties",
+    "Penalty": "gtvmin.penalties",
+    "Ridge": "gtvmin.losses",
+    "Solution": "gtvmin.solution",
+    "SquaredError": "gtvmin.losses",
+    "SquaredNorm": "gtvmin.penalties",
+    "Status": "gtvmin.solvers.driver",
+    "Zero": "gtvmin.losses",
+    "certify": "gtvmin.certificates",
+    "load_certificate": "gtvmin.certificates",
+    "load_problem": "gtvmin.storage",
+    "save_problem": "gtvmin.storage",
+    "solve": "gtvmin.solving",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from gtvmin.certificates import Certificate as Certificate
+    from gtvmin.certificates import certify as certify
+    from gtvmin.certificates import load_certificate as load_certificate
+    from gtvmin.losses import Loss as Loss
+    from gtvmin.losses import Ridge as Ridge
+    from gtvmin.losses import SquaredError as SquaredError
+    from gtvmin.losses import Zero as Zero
+    from gtvmin.network import FLNetwork as FLNetwork
+    from gtvmin.penalties import Norm as Norm
+    from gtvmin.penalties import Penalty as Penalty
+    from gtvmin.penalties import SquaredNorm as SquaredNorm
+    from gtvmin.problem import GTVMin as GTVMin
+    from gtvmin.problem import NetworkLasso as NetworkLasso
+    from gtvmin.solution import Solution as Solution
+    from gtvmin.solving import solve as solve
+    from gtvmin.solvers.driver import Status as Status
+    from gtvmin.storage import load_problem as load_problem
+    from gtvmin.storage import save_problem as save_problem
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'gtvmin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -53,7 +53,11 @@ def frozen(array: Array) -> Array:
 
 def nonnegative_number(value: float, name: str) -> float:
     """``value`` as a float >= 0."""
-    if isinstance(value, (bool, str)) or not isinstance(value, (Real, np.number)) or isinstance(value, complex):
+    if (
+        isinstance(value, (bool, str))
+        or not isinstance(value, (Real, np.number))
+        or isinstance(value, complex)
+    ):
         if not (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"):
             raise TypeError(f"{name} must be a real number, got {value!r}")
     number = float(value)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .standard_form import Array, StandardForm
 
-__all__ = ["Adjacency", "adjacency", "dual_ascent", "multiply_blocks", "node_divergence"]
+__all__ = ["Adjacency", "adjacency", "dual_ascent", "multiply_blocks", "node_divergence", "project_l2_rows"]
 
 Adjacency = tuple[NDArray[np.int64], NDArray[np.int64], Array]
 """For every node: where its edges start, their numbers, and +1 (head) or -1 (tail)."""
@@ -79,4 +79,25 @@ def _multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
 def multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
     """``M_i v_i + offset_i`` for every row."""
     out: Array = _multiply_blocks(M, np.ascontiguousarray(V), offset)
+    return out
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _project_l2_rows(V: Array, radius: Array) -> Array:
+    out = np.empty_like(V)
+    for e in range(V.shape[0]):
+        total = 0.0
+        for k in range(V.shape[1]):
+            total += V[e, k] * V[e, k]
+        factor = 1.0
+        if total > radius[e] * radius[e]:
+            factor = radius[e] / np.sqrt(total)
+        for k in range(V.shape[1]):
+            out[e, k] = factor * V[e, k]
+    return out
+
+
+def project_l2_rows(V: Array, radius: Array) -> Array:
+    """Projection of every row onto the Euclidean ball of its radius."""
+    out: Array = _project_l2_rows(V, radius)
     return out

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Array", "BlockFunction", "Point", "StandardForm"]
+__all__ = ["Array", "Assessment", "BlockFunction", "Point", "StandardForm"]
 
 Array = NDArray[np.float64]
 
@@ -103,9 +103,17 @@ class BlockFunction:
         """Least ``t >= 0`` with ``s_i`` in ``t * dom f_i^*``, shape (n_rows,); the rows lie in the span."""
         return np.zeros(self.n_rows)
 
-    def dual_slack(self, S: Array) -> Array:
-        """Room left before ``s_i`` leaves the domain, 1 (all of it) to 0 (on its boundary), shape (n_rows,)."""
-        return np.asarray(np.clip(1.0 - self.dual_gauge(S), 0.0, 1.0))
+    def project_domain(self, S: Array) -> Array:
+        """Orthogonal projection of every row onto the domain of ``f_i^*`` within its span."""
+        return S
+
+    def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
+        """Return a positive definite ``M`` that lets rows on the boundary of ``dom f^*`` move along it only.
+
+        ``M_i`` is the identity inside the domain, and shrinks moves out of it to the share of ``s_i``'s remaining
+        room, at least ``floor``.
+        """
+        return lambda Z: Z
 
     def quadratic(self) -> tuple[Array, Array]:
         """``(H, b)`` with gradient ``H_i w_i - b_i``; H has shape (n_rows, dim, dim)."""
@@ -126,6 +134,28 @@ class Point:
 
     W: Array
     U: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a certified stopping test found.
+
+    Attributes
+    ----------
+    point : Point
+        The best parameters and the best feasible flows seen so far.
+    primal, dual, gap, relative_gap : float
+        Objective of these parameters, bound from these flows, and their difference.
+    converged : bool
+        Whether the gap is small enough.
+    """
+
+    point: Point
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    converged: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +219,3 @@ class StandardForm:
     def objective(self, W: Array) -> float:
         """The objective at W."""
         return float(self.local.value(W).sum() + self.coupling.value(self.difference(W)).sum())
-
-    def dual_objective(self, U: Array) -> float:
-        """``-sum_i f_i^*(-(D^T U)_i) - sum_e g_e^*(U_e)``; ``-inf`` outside the domain."""
-        local = self.local.conjugate(-self.divergence(U)).sum()
-        return -float(local + self.coupling.conjugate(U).sum())

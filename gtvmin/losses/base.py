@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,10 @@ class Loss(ABC):
     def n_samples(self) -> int:
         """Number of data points behind the loss."""
         return 0
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments that declare the same loss again, for files and fingerprints."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def terms(self) -> tuple[tuple[float, Loss], ...]:
         """The loss as a sum of ``coefficient * atom``."""

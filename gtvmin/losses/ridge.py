@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,7 +64,9 @@ class Ridge(QuadraticLoss):
         data = SquaredError(X, y, scale=scale)
         factors = np.ones(data.dim) if penalise is None else finite_array(penalise, "penalise")
         if factors.shape != (data.dim,):
-            raise ValueError(f"penalise must have one factor per column of X ({data.dim}), got {factors.shape}")
+            raise ValueError(
+                f"penalise must have one factor per column of X ({data.dim}), got {factors.shape}"
+            )
         if (factors < 0).any():
             raise ValueError(f"penalise must be >= 0, got {factors.min():g} at position {factors.argmin()}")
         object.__setattr__(self, "data", data)
@@ -79,6 +82,10 @@ class Ridge(QuadraticLoss):
     def n_samples(self) -> int:
         """Number of data points."""
         return self.data.n_samples
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments that declare the same loss again."""
+        return {**self.data.arguments(), "lam": self.lam, "penalise": self.penalise}
 
     def rows(self, dim: int) -> Rows:
         """Its data points, then one row a penalised coordinate."""

@@ -27,7 +27,9 @@ def regression_data(X: ArrayLike, y: ArrayLike, scale: str) -> tuple[Array, Arra
     if labels.shape == (features.shape[0], 1):
         labels = labels.ravel()
     if labels.shape != (features.shape[0],):
-        raise ValueError(f"y must have one entry per row of X: X has shape {features.shape}, y {labels.shape}")
+        raise ValueError(
+            f"y must have one entry per row of X: X has shape {features.shape}, y {labels.shape}"
+        )
     if features.shape[1] == 0:
         raise ValueError("X has no columns: a loss needs at least one feature")
     if scale not in ("mean", "sum"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +26,10 @@ class Penalty(ABC):
     @abstractmethod
     def stack(self, strengths: Array, dim: int) -> BlockFunction:
         """``strengths_e * phi`` for every edge e, as a block function with rows of length ``dim``."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments that declare the same penalty again, for files and fingerprints."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def _block(self, z: ArrayLike, name: str) -> tuple[BlockFunction, Array]:
         row = np.atleast_1d(finite_array(z, name))

@@ -13,6 +13,8 @@ from gtvmin.solvers.standard_form import Array, BlockFunction
 
 __all__ = ["Norm", "NormBlocks"]
 
+# Norms in this range come from squares that neither under- nor overflow.
+SAFE = (1e-140, 1e140)
 DUAL = {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}
 
 
@@ -79,7 +81,11 @@ class NormBlocks(BlockFunction):
 
     def conjugate_prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """Projection onto the dual ball of radius a, whatever the step."""
-        return lambda V: project_rows(V, self.capacity, DUAL[self.p])
+        from gtvmin.solvers.operators import project_l2_rows
+
+        if self.p == 2.0:
+            return lambda V: project_l2_rows(V, self.capacity)
+        return self.project_domain
 
     def conjugate(self, S: Array) -> Array:
         """0 in the dual ball, ``inf`` outside: exactly, so a flow that rounding put outside must be pulled in."""
@@ -88,6 +94,35 @@ class NormBlocks(BlockFunction):
     def dual_gauge(self, S: Array) -> Array:
         """``||u||_* / a``."""
         return np.asarray(row_norm(S, DUAL[self.p]) / self.capacity)
+
+    def project_domain(self, S: Array) -> Array:
+        """Projection onto the dual ball."""
+        return project_rows(S, self.capacity, DUAL[self.p])
+
+    def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
+        """Identity less what would push a saturated row out of its ball.
+
+        p = 2 damps the direction of the row; p = 1 damps the coordinates that are at their bound; p = inf (whose ball
+        is a cross-polytope) damps the coordinates that are zero and the direction of the row's signs.
+        """
+        if self.p == 1.0:
+            room = np.clip(1.0 - np.abs(S) / self.capacity[:, None], floor, 1.0)
+            return lambda Z: room * Z
+        room = np.clip(1.0 - self.dual_gauge(S), floor, 1.0)[:, None]
+        if self.p == 2.0:
+            size = row_norm(S, 2.0)
+            normal = S / np.where(size > 0, size, 1.0)[:, None]
+            damped = (1.0 - room) * normal
+            return lambda Z: Z - damped * np.einsum("ij,ij->i", normal, Z)[:, None]
+        support = np.where((S != 0) | (room > 0.5), 1.0, 0.0)
+        signs = np.sign(S) / np.sqrt(np.maximum((S != 0).sum(axis=1), 1))[:, None]
+
+        def damp_cross_polytope(Z: Array) -> Array:
+            inside = support * Z
+            moved = inside - (1.0 - room) * signs * np.einsum("ij,ij->i", signs, inside)[:, None]
+            return np.asarray(moved + floor * (1.0 - support) * Z)
+
+        return damp_cross_polytope
 
     def rounding(self, W: Array, S: Array) -> Array:
         """Bound on the rounding of ``a ||z||_p - <u, z>``, relative to ``a ||z||_p``."""
@@ -109,10 +144,13 @@ class NormBlocks(BlockFunction):
 def row_norm(V: Array, p: float) -> Array:
     """p-norm of every row."""
     if p == 2.0:
-        # scaled, so that tiny and huge rows neither underflow nor overflow
-        largest = np.abs(V).max(axis=1, initial=0.0)
-        safe = np.where(largest > 0, largest, 1.0)
-        return np.asarray(largest * np.sqrt(np.square(V / safe[:, None]).sum(axis=1)))
+        size = np.sqrt(np.einsum("ij,ij->i", V, V))
+        extreme = np.flatnonzero((size < SAFE[0]) | (size > SAFE[1]))  # squares may have under- or overflowed
+        if len(extreme):
+            largest = np.abs(V[extreme]).max(axis=1, initial=0.0)
+            safe = np.where(largest > 0, largest, 1.0)
+            size[extreme] = largest * np.sqrt(np.square(V[extreme] / safe[:, None]).sum(axis=1))
+        return size
     return np.asarray(np.linalg.norm(V, ord=p, axis=1))
 
 

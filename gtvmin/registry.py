@@ -1,0 +1,54 @@
+"""Solvers by name: those of the package, and those that installed packages offer by entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+__all__ = ["make_solver", "solver_names"]
+
+ENTRY_POINT_GROUP = "gtvmin.solvers"
+
+BUILT_IN = {
+    "adaptive_primal_dual": "gtvmin.solvers.adaptive_primal_dual:AdaptivePrimalDual",
+    "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
+    "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
+}
+
+
+def solver_names() -> tuple[str, ...]:
+    """Names that ``problem.solve(method=...)`` takes, besides ``"auto"`` and ``"cvxpy"``.
+
+    Examples
+    --------
+    >>> from gtvmin.registry import solver_names
+    >>> "primal_dual" in solver_names()
+    True
+    """
+    offered = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return tuple(sorted(offered | set(BUILT_IN)))
+
+
+def make_solver(name: str, **settings: Any) -> Any:
+    """Solver of that name with the given settings.
+
+    Raises
+    ------
+    ValueError
+        If there is no solver of that name; the message lists those there are.
+    TypeError
+        If the solver lacks one of the settings.
+    """
+    if name in BUILT_IN:
+        module, attribute = BUILT_IN[name].split(":")
+        factory: Callable[..., Any] = getattr(import_module(module), attribute)
+    else:
+        offered = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+        if name not in offered:
+            raise ValueError(
+                f"method {name!r} is unknown: choose 'auto', 'cvxpy' or one of {', '.join(solver_names())}"
+            )
+        factory = offered[name].load()
+    return factory(**settings)

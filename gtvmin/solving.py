@@ -1,0 +1,220 @@
+"""Pick a solver, run it until a certificate holds, and return both."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gtvmin.certificates import GapMonitor, certify
+from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
+from gtvmin.registry import make_solver, solver_names
+from gtvmin.solution import Solution
+from gtvmin.solvers.driver import Record, Result, Status, missing_capabilities, run
+from gtvmin.solvers.standard_form import Array, Assessment, Point, StandardForm
+from gtvmin.validation import nonnegative_number, positive_integer
+
+if TYPE_CHECKING:
+    from gtvmin.problem import GTVMin
+
+__all__ = ["choose_method", "recover_flows", "solve"]
+
+RECOVERY_ITERATIONS = 20_000
+# Flows for a given W are searched until the bound stops rising by this share of the remaining gap.
+RECOVERY_STALL = 0.02
+
+
+def choose_method(form: StandardForm) -> str:
+    """Name of the solver that ``method="auto"`` takes.
+
+    Quadratic losses with a quadratic penalty, or without edges, are one linear system; anything else goes to the adaptive
+    primal-dual method.
+    """
+    quadratic = {"local.quadratic"} if not form.n_edges else {"local.quadratic", "coupling.quadratic"}
+    return "linear_system" if quadratic <= form.capabilities else "adaptive_primal_dual"
+
+
+def solve(
+    problem: GTVMin,
+    method: str | Any = "auto",
+    *,
+    gap: float = 1e-6,
+    max_iter: int = 200_000,
+    time_limit: float | None = None,
+    start: Any = None,
+    progress: Callable[[Record], None] | None = None,
+    **settings: Any,
+) -> Solution:
+    """Solve a problem to a certified relative gap.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        What to solve.
+    method : str or Solver
+        ``"auto"``, ``"cvxpy"``, a name of :func:`gtvmin.registry.solver_names`, or a solver object.
+    gap : float
+        Certified relative gap at which to stop.
+    max_iter : int
+        Limit on the iterations.
+    time_limit : float, optional
+        Limit in seconds.
+    start : Solution or array_like (n_nodes, dim), optional
+        Where to start.
+    progress : callable, optional
+        Called with a :class:`~gtvmin.solvers.driver.Record` at each assessment.
+    **settings
+        Settings of the solver; for ``"cvxpy"``: ``solver="CLARABEL" | "OSQP" | "SCS"`` and that solver's options.
+
+    Returns
+    -------
+    Solution
+        The best parameters found.  If the gap was not reached, the status says why and a
+        :class:`~gtvmin.errors.ConvergenceWarning` is issued.
+
+    Raises
+    ------
+    CapabilityError
+        If the solver needs something that a loss or the penalty lacks.
+    ValueError, TypeError
+        For arguments out of range.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.SquaredNorm(), alpha=0.5)
+    >>> solution = gtv.solve(problem)
+    >>> solution.weights.round(6).tolist(), solution.is_certified
+    ([[1.0], [2.0]], True)
+    """
+    tolerance = nonnegative_number(gap, "gap")
+    positive_integer(max_iter, "max_iter")
+    began = time.perf_counter()
+    undetermined = problem.undetermined()
+    if undetermined:
+        warnings.warn(
+            f"{len(undetermined)} devices, the first is {undetermined[0]!r}, are in components whose losses leave some "
+            "direction free: their parameters are not unique",
+            NotUniqueWarning,
+            stacklevel=3,
+        )
+    if method == "cvxpy":
+        name, point, status, iterations, history = _reference(problem, tolerance, settings)
+    else:
+        name, result = _iterate(problem, method, tolerance, max_iter, time_limit, start, progress, settings)
+        point, status, iterations, history = result.point, result.status, result.iterations, result.history
+    flows = np.zeros((problem.network.n_edges, problem.dim)) if point.U is None else point.U
+    certificate = certify(problem, point.W, flows)
+    if certificate.holds(tolerance):
+        status = Status.CERTIFIED
+    elif status is Status.CERTIFIED:
+        status = Status.FINISHED
+    if status is not Status.CERTIFIED:
+        warnings.warn(
+            f"not converged: the certified relative gap is {certificate.relative_gap:.2e} after {iterations} iterations of "
+            f"{name}, the tolerance is {tolerance:.2e} ({status.value})",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    seconds = time.perf_counter() - began
+    return Solution(problem, certificate, status, name, iterations, seconds, history, undetermined)
+
+
+def _iterate(
+    problem: GTVMin,
+    method: str | Any,
+    tolerance: float,
+    max_iter: int,
+    time_limit: float | None,
+    start: Any,
+    progress: Callable[[Record], None] | None,
+    settings: dict[str, Any],
+) -> tuple[str, Result]:
+    lowered = problem.lowered
+    form = lowered.form
+    name = choose_method(form) if method == "auto" else method
+    solver = make_solver(name, **settings) if isinstance(name, str) else name
+    label = name if isinstance(name, str) else type(solver).__name__
+    missing = missing_capabilities(solver, form)
+    if missing and form.n_edges:
+        fitting = [other for other in solver_names() if not missing_capabilities(make_solver(other), form)]
+        raise CapabilityError(
+            f"method {label!r} needs {', '.join(missing)}, which these losses and penalty {problem.penalty!r} do not "
+            f"offer: use one of {', '.join(fitting) or 'cvxpy'}"
+        )
+    first = None
+    if start is not None:
+        flows = getattr(start, "flows", None)
+        first = lowered.lower_point(Point(problem.parameters_array(start), flows))
+    result = run(
+        solver,
+        form,
+        stop=GapMonitor(form, tolerance),
+        start=first,
+        max_iter=max_iter,
+        time_limit=time_limit,
+        progress=progress,
+    )
+    flows = None if result.point.U is None else lowered.raise_flows(result.point.U)
+    best = Point(result.point.W, flows)
+    return label, Result(best, result.status, result.iterations, result.seconds, result.history)
+
+
+def _reference(
+    problem: GTVMin, tolerance: float, settings: dict[str, Any]
+) -> tuple[str, Point, Status, int, tuple[Record, ...]]:
+    from gtvmin.reference import solve_reference
+
+    result = solve_reference(problem, **settings)
+    name = f"cvxpy:{settings.get('solver', 'CLARABEL')}"
+    return name, Point(result.W, result.U), Status.FINISHED, 1, ()
+
+
+def recover_flows(problem: GTVMin, W: Array) -> Array:
+    """Flows that prove parameters as good as they are, found from the parameters alone.
+
+    Runs the primal-dual method from W and keeps the flows with the highest bound, until the bound on the
+    suboptimality of W stalls.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        The problem.
+    W : array (n_nodes, dim)
+        Parameters.
+
+    Returns
+    -------
+    array (n_edges, dim)
+    """
+    lowered = problem.lowered
+    form = lowered.form
+    monitor = _BoundMonitor(form, form.objective(W))
+    result = run(
+        make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS
+    )
+    flows = result.point.U
+    return lowered.raise_flows(np.zeros((form.n_edges, form.dim)) if flows is None else flows)
+
+
+class _BoundMonitor:
+    """Stops when doubling the work no longer shrinks the gap between a given objective and the bound."""
+
+    def __init__(self, form: StandardForm, primal: float) -> None:
+        self.inner = GapMonitor(form, 0.0)
+        self.primal = primal
+        self.last_gap, self.next_look = np.inf, 100
+
+    def __call__(self, point: Point, iteration: int) -> Assessment:
+        assessment = self.inner(point, iteration)
+        if iteration < self.next_look:
+            return assessment
+        gap = self.primal - self.inner.dual
+        stalled = gap <= 0 or self.last_gap - gap <= RECOVERY_STALL * gap
+        self.last_gap, self.next_look = gap, 2 * iteration
+        return replace(assessment, converged=stalled)

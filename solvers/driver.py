@@ -1,0 +1,182 @@
+"""The one loop: run a solver, ask for a certified assessment now and then, stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from .standard_form import Array, Assessment, Point, StandardForm
+
+__all__ = ["Monitor", "Record", "Result", "Solver", "Status", "run"]
+
+State = TypeVar("State")
+
+Monitor = Callable[[Point, int], Assessment]
+"""``(point, iteration) -> Assessment``: the stopping test, which trusts nothing that the solver says."""
+
+FIRST_CHECK = 40
+CHECK_GROWTH = 1.25
+
+
+class Status(Enum):
+    """How a run ended; the value explains it."""
+
+    CERTIFIED = "the certified gap is within the tolerance"
+    ITERATION_LIMIT = "the iteration limit was reached before the gap was within the tolerance"
+    TIME_LIMIT = "the time limit was reached before the gap was within the tolerance"
+    FINISHED = "the solver ended by itself before the gap was within the tolerance"
+    DIVERGED = "the iterates became infinite or NaN; the best point before that is returned"
+    INTERRUPTED = "interrupted by the user; the best point so far is returned"
+
+
+class Solver(Protocol[State]):
+    """An iteration on a :class:`StandardForm`; a frozen dataclass of its settings.
+
+    It neither stops nor certifies nor logs: the driver does.
+    """
+
+    requires: ClassVar[frozenset[str]]
+    """What it needs of the two functions, such as ``local.prox``."""
+
+    def init(self, form: StandardForm, start: Point | None) -> State:
+        """State before the first step."""
+        ...
+
+    def step(self, form: StandardForm, state: State) -> State:
+        """One iteration."""
+        ...
+
+    def point(self, form: StandardForm, state: State) -> Point:
+        """Parameters and flows that the state stands for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One assessment during a run."""
+
+    iteration: int
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Best point of a run, why it ended, and the assessments on the way."""
+
+    point: Point
+    status: Status
+    iterations: int
+    seconds: float
+    history: tuple[Record, ...]
+
+
+def missing_capabilities(solver: Solver[State], form: StandardForm) -> list[str]:
+    """What the solver requires and the form does not offer."""
+    return sorted(solver.requires - form.capabilities)
+
+
+def run(
+    solver: Solver[State],
+    form: StandardForm,
+    *,
+    stop: Monitor,
+    start: Point | None = None,
+    max_iter: int = 100_000,
+    check_every: int | None = None,
+    time_limit: float | None = None,
+    progress: Callable[[Record], None] | None = None,
+) -> Result:
+    """Iterate until the monitor is content.
+
+    Parameters
+    ----------
+    solver : Solver
+        The iteration.
+    form : StandardForm
+        The problem.
+    stop : callable
+        Gives an :class:`Assessment` of a point; the run ends when it has converged.
+    start : Point, optional
+        Where to start.  It is not changed.
+    max_iter : int
+        Limit on the number of steps.
+    check_every : int, optional
+        Steps between assessments.  Default: at step 1, at step 40, then each time 1.25 times as many steps are done,
+        so that assessments cost a bounded share of the run.
+    time_limit : float, optional
+        Seconds, looked at when the point is assessed.
+    progress : callable, optional
+        Called with each :class:`Record`.
+
+    Returns
+    -------
+    Result
+        The best point, never just the last one.
+    """
+    began = time.perf_counter()
+    history: list[Record] = []
+    state = solver.init(form, start)
+    status = Status.ITERATION_LIMIT
+    assessment = stop(_finite(solver.point(form, state)), 0)
+    iteration, next_check = 0, 1
+    try:
+        while True:
+            if iteration == next_check or iteration == max_iter:
+                point = solver.point(form, state)
+                if not _is_finite(point):
+                    status = Status.DIVERGED
+                    break
+                assessment = stop(point, iteration)
+                seconds = time.perf_counter() - began
+                history.append(_record(assessment, iteration, seconds))
+                if progress is not None:
+                    progress(history[-1])
+                if assessment.converged:
+                    status = Status.CERTIFIED
+                    break
+                if time_limit is not None and seconds > time_limit:
+                    status = Status.TIME_LIMIT
+                    break
+                if iteration >= max_iter:
+                    break
+                next_check = iteration + check_every if check_every else _next_check(iteration)
+            state = solver.step(form, state)
+            iteration += 1
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    return Result(assessment.point, status, iteration, time.perf_counter() - began, tuple(history))
+
+
+def _next_check(iteration: int) -> int:
+    return FIRST_CHECK if iteration < FIRST_CHECK else int(np.ceil(CHECK_GROWTH * iteration))
+
+
+def _is_finite(point: Point) -> bool:
+    return bool(np.isfinite(point.W).all() and (point.U is None or np.isfinite(point.U).all()))
+
+
+def _finite(point: Point) -> Point:
+    if not _is_finite(point):
+        raise ValueError("the starting point holds NaN or infinite values")
+    return point
+
+
+def _record(a: Assessment, iteration: int, seconds: float) -> Record:
+    return Record(iteration, seconds, a.primal, a.dual, a.gap, a.relative_gap)
+
+
+def starting_arrays(form: StandardForm, start: Point | None) -> tuple[Array, Array]:
+    """Copies of the start's parameters and flows; zeros where there are none."""
+    W = np.zeros((form.n_nodes, form.dim)) if start is None else np.array(start.W, dtype=float)
+    if start is None or start.U is None:
+        return W, np.zeros((form.n_edges, form.dim))
+    return W, np.array(start.U, dtype=float)

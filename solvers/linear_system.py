@@ -1,0 +1,116 @@
+"""Squared-norm coupling of quadratic losses: one linear system.
+
+The optimality condition of ``sum_i w_i^T Q_i w_i / 2 - b_i^T w_i + sum_e a_e ||w_head - w_tail||^2`` is
+``(blockdiag(Q_i) + 2 D^T diag(a) D) w = b``: equation (3.21) of A. Jung, "Federated Learning: From Theory to Practice"
+(2025), in the package's scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from .driver import starting_arrays
+from .standard_form import Array, Point, StandardForm
+
+__all__ = ["LinearSystem"]
+
+# A sparse factor of a system this small is cheap even where it fills in.
+DIRECT_LIMIT = 3000
+# Shift of the factored matrix, relative to its diagonal: it makes a singular system (a component without labels)
+# solvable, and the refinement steps take its effect out again.
+SHIFT = 1e-10
+
+
+@dataclass(slots=True)
+class LinearSystemState:
+    """Parameters W and residual R = b - K w; for conjugate gradients the direction and ``r^T M^{-1} r`` as well."""
+
+    W: Array
+    R: Array
+    multiply: Callable[[Array], Array]
+    precondition: Callable[[Array], Array]
+    direction: Array
+    product: float
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """Solve the optimality condition by a sparse factor with refinement, or by preconditioned conjugate gradients.
+
+    Parameters
+    ----------
+    method : {"auto", "direct", "cg"}
+        ``"auto"`` factors systems of up to 3,000 unknowns and iterates on larger ones, with the device blocks
+        ``Q_i + 2 degree_i I`` as the preconditioner.
+
+    Notes
+    -----
+    The flows are the gradients of the coupling, ``U_e = 2 a_e (w_head - w_tail)``.  The direct step is one refinement
+    ``w <- w + (K + shift)^{-1} (b - K w)``, which also finds a solution where K is singular.
+    """
+
+    method: Literal["auto", "direct", "cg"] = "auto"
+    requires: ClassVar[frozenset[str]] = frozenset({"local.quadratic", "coupling.quadratic"})
+
+    def init(self, form: StandardForm, start: Point | None) -> LinearSystemState:
+        """Factor the matrix, or the preconditioner's blocks."""
+        W, _ = starting_arrays(form, start)
+        Q, b = form.local.quadratic()
+        strength = form.coupling.quadratic()[0][:, 0, :]  # 2 a_e, (n_edges, 1)
+
+        def multiply(V: Array) -> Array:
+            local = np.matmul(Q, V[:, :, None])[:, :, 0]
+            return np.asarray(local + form.divergence(strength * form.difference(V)))
+
+        direct = self.method == "direct" or (self.method == "auto" and W.size <= DIRECT_LIMIT)
+        precondition = _factor(form, Q, strength) if direct else _block_inverses(form, Q, strength)
+        R = b - multiply(W)
+        direction = precondition(R)
+        return LinearSystemState(W, R, multiply, precondition, direction, float(np.vdot(R, direction)))
+
+    def step(self, form: StandardForm, state: LinearSystemState) -> LinearSystemState:
+        """One preconditioned conjugate gradient step (with a complete factor: a refinement step)."""
+        image = state.multiply(state.direction)
+        curvature = float(np.vdot(state.direction, image))
+        if curvature <= 0 or state.product <= 0:  # solved to the last bit
+            return state
+        length = state.product / curvature
+        state.W = state.W + length * state.direction
+        state.R = state.R - length * image
+        scaled = state.precondition(state.R)
+        previous, state.product = state.product, float(np.vdot(state.R, scaled))
+        state.direction = scaled + (state.product / previous) * state.direction
+        return state
+
+    def point(self, form: StandardForm, state: LinearSystemState) -> Point:
+        """Parameters, and the coupling's gradient as flows."""
+        return Point(state.W, form.coupling.gradient(form.difference(state.W)))
+
+
+def _factor(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], Array]:
+    """Sparse LU of the whole (slightly shifted) matrix."""
+    n, dim = form.n_nodes, form.dim
+    D = form.incidence
+    laplacian = (D.T @ (D * strength)).tocsr()
+    blocks = sparse.bsr_array((Q, np.arange(n), np.arange(n + 1)), shape=(n * dim, n * dim))
+    K = blocks + sparse.kron(laplacian, sparse.eye_array(dim))
+    largest = float(K.diagonal().max(initial=0.0)) or 1.0
+    factor = splu((K + SHIFT * largest * sparse.eye_array(n * dim)).tocsc(), permc_spec="MMD_AT_PLUS_A")
+    return lambda R: factor.solve(R.ravel()).reshape(n, dim)
+
+
+def _block_inverses(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], Array]:
+    """Inverses of the diagonal blocks (block Jacobi)."""
+    degree = np.bincount(form.tail, strength[:, 0], form.n_nodes)
+    degree += np.bincount(form.head, strength[:, 0], form.n_nodes)
+    blocks = Q + degree[:, None, None] * np.eye(form.dim)
+    size = np.einsum("ijj->i", blocks)
+    blocks += (SHIFT * np.where(size > 0, size, 1.0))[:, None, None] * np.eye(form.dim)
+    inverses = np.linalg.inv(blocks)
+    return lambda R: np.matmul(inverses, R[:, :, None])[:, :, 0]
