@@ -32,7 +32,7 @@ FLOORS = {
     "gtvmin.reference": 3,
     "gtvmin.solution": 3,
     "gtvmin.plotting": 4,
-    "gtvmin.solve": 4,
+    "gtvmin.solving": 4,
     "gtvmin.verify": 5,
     "gtvmin.cli": 6,
 }
@@ -191,7 +191,7 @@ BROKEN: list[tuple[Rule, dict[str, str]]] = [
             "solvers/operators.py": "import numba",
         },
     ),
-    (modules_stand_above_what_they_load, {"gtvmin/problem.py": "from gtvmin.solve import solve"}),
+    (modules_stand_above_what_they_load, {"gtvmin/problem.py": "from gtvmin.solving import solve"}),
     (
         modules_stand_above_what_they_load,
         {"gtvmin/problem.py": "from .extra import f", "gtvmin/extra.py": "import gtvmin.verify.suite"},
@@ -200,7 +200,7 @@ BROKEN: list[tuple[Rule, dict[str, str]]] = [
     (slow_imports_are_local, {"gtvmin/reference.py": "import cvxpy as cp"}),
     (slow_imports_are_local, {"gtvmin/lowering.py": "try:\n    import numba\nexcept ImportError:\n    pass"}),
     (slow_imports_are_local, {"gtvmin/plotting.py": "class Figure:\n    import matplotlib.pyplot"}),
-    (slow_imports_are_local, {"gtvmin/solve.py": "from rich.progress import Progress"}),
+    (slow_imports_are_local, {"gtvmin/solving.py": "from rich.progress import Progress"}),
     (
         importing_the_package_is_cheap,
         {"gtvmin/__init__.py": "from .solvers import operators", "solvers/operators.py": "import numba"},
@@ -208,9 +208,9 @@ BROKEN: list[tuple[Rule, dict[str, str]]] = [
 ]
 
 ALLOWED = {
-    "gtvmin/problem.py": LOCAL_IMPORT.format("gtvmin.solve"),
-    "gtvmin/cli.py": "import click\nfrom gtvmin.solve import run",
-    "gtvmin/solve.py": "import typing\nif typing.TYPE_CHECKING:\n    from rich.progress import Progress",
+    "gtvmin/problem.py": LOCAL_IMPORT.format("gtvmin.solving"),
+    "gtvmin/cli.py": "import click\nfrom gtvmin.solving import run",
+    "gtvmin/solving.py": "import typing\nif typing.TYPE_CHECKING:\n    from rich.progress import Progress",
     "gtvmin/losses/new.py": f"from {STANDARD_FORM} import Array\ndef f():\n    import cvxpy, {KERNELS}",
     "gtvmin/certificates.py": f"from {STANDARD_FORM} import Array\nfrom gtvmin.problem import GTVMin",
     "solvers/federated/fedavg.py": "from ..operators import apply",
@@ -220,7 +220,7 @@ ALLOWED = {
 
 def write_tree(root: Path, sources: dict[str, str]) -> Tree:
     packages = ["gtvmin", "gtvmin/losses", "gtvmin/penalties", "solvers", "solvers/federated"]
-    modules = ["gtvmin/solve.py", "gtvmin/problem.py", "solvers/operators.py", "solvers/standard_form.py"]
+    modules = ["gtvmin/solving.py", "gtvmin/problem.py", "solvers/operators.py", "solvers/standard_form.py"]
     empty = dict.fromkeys([f"{package}/__init__.py" for package in packages] + modules, "")
     for name, source in {**empty, **sources}.items():
         path = root / name
