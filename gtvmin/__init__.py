@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from gtvmin.problem import GTVMin as GTVMin
     from gtvmin.problem import NetworkLasso as NetworkLasso
     from gtvmin.solution import Solution as Solution
-    from gtvmin.solving import solve as solve
     from gtvmin.solvers.driver import Status as Status
+    from gtvmin.solving import solve as solve
     from gtvmin.storage import load_problem as load_problem
     from gtvmin.storage import save_problem as save_problem
 

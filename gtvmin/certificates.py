@@ -1,8 +1,8 @@
 """Certificates of suboptimality that trust no solver.
 
 Everything is recomputed from the declared problem.  The gap ``P(W) - Dual(U)`` is the sum of one Fenchel-Young term per
-device, ``L_i(w_i) + L_i^*(s_i) - <s_i, w_i>`` with ``s_i = -(D^T U)_i``, and one per edge, each at least zero: a device can
-compute its own from its data and its neighbours' messages.
+device, ``L_i(w_i) + L_i^*(s_i) - <s_i, w_i>`` with ``s_i = -(D^T U)_i``, and one per edge, each at least zero: a
+device can compute its own from its data and its neighbours' messages.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Certificate:
     dual : float
         The bound ``primal - gap <= min P``.
     gap, relative_gap : float
-        Suboptimality bound: the sum of all terms and of ``rounding``.  Relative to the larger of ``|primal|``, ``|dual|`` and 1e-4
-        times the objective of the zero model.  ``inf`` where no finite bound was found.
+        Suboptimality bound: the sum of all terms and of ``rounding``.  Relative to the larger of ``|primal|``,
+        ``|dual|`` and 1e-4 times the objective of the zero model.  ``inf`` where no finite bound was found.
     rounding : float
         Estimate of the floating-point error in the gap; part of it, so that no gap below it is claimed.
     per_node : array (n_nodes,)
@@ -288,15 +288,11 @@ def load_certificate(path: str | Path, problem: GTVMin) -> Certificate:
     if not fits:
         raise CertificateError(f"{path} has the format {record['format']!r}, expected {FORMAT!r}")
     if claimed_hash != problem.hash:
-        raise CertificateError(
-            f"{path} certifies the problem {str(claimed_hash)[:16]}..., not {problem.hash[:16]}..."
-        )
+        raise CertificateError(f"{path} certifies the problem {str(claimed_hash)[:16]}..., not {problem.hash[:16]}...")
     shape = (problem.network.n_edges, problem.dim)
     certificate = certify(problem, W, np.reshape(U, shape) if not np.size(U) else U)
     if claimed is not None and certificate.gap > float(claimed) + 2.0 * certificate.rounding:
-        raise CertificateError(
-            f"{path} claims a gap of {claimed:.3e}, but only {certificate.gap:.3e} can be proved"
-        )
+        raise CertificateError(f"{path} claims a gap of {claimed:.3e}, but only {certificate.gap:.3e} can be proved")
     return certificate
 
 

@@ -19,7 +19,7 @@ DualPoint = tuple[float, Array]
 """A dual value and the flows that reach it."""
 
 EPS = float(np.finfo(float).eps)
-# A residual in the linear conditions below this share of the flow through the device is rounding, and is charged as such.
+# A residual in the linear conditions below this share of the flow through the device is rounding, charged as such.
 SPAN_TOLERANCE = 1e-9
 # Conjugate gradients stop at this share of the norm of all flows: relative to the residual they would stall.
 CG_TOLERANCE = 1e-13
@@ -38,7 +38,7 @@ def span_residual(form: StandardForm, U: Array) -> tuple[Array, Array, Array]:
     inside = form.local.project_dual(S)
     size = np.linalg.norm(U, axis=1)
     throughput = np.bincount(form.tail, size, form.n_nodes) + np.bincount(form.head, size, form.n_nodes)
-    return inside, np.linalg.norm(S - inside, axis=1), throughput
+    return inside, np.asarray(np.linalg.norm(S - inside, axis=1)), np.asarray(throughput, dtype=float)
 
 
 def dual_value(form: StandardForm, U: Array) -> float:
@@ -133,7 +133,8 @@ def _satisfy_span(form: StandardForm, U: Array, metric: Metric) -> tuple[Array, 
     scaled = residual / counts
     direction = scaled
     product = float(np.vdot(residual, scaled))
-    for iteration in range(CG_LIMIT):
+    products = 1
+    while products <= CG_LIMIT:
         if float(np.linalg.norm(residual)) <= target:
             break
         image = apply(direction)
@@ -146,6 +147,5 @@ def _satisfy_span(form: StandardForm, U: Array, metric: Metric) -> tuple[Array, 
         scaled = residual / counts
         previous, product = product, float(np.vdot(residual, scaled))
         direction = scaled + (product / previous) * direction
-    else:
-        iteration = CG_LIMIT
-    return U - metric(form.difference(v)), iteration + 1
+        products += 1
+    return U - metric(form.difference(v)), products

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gtvmin.errors import MissingLossWarning
 from gtvmin.losses.base import Loss
@@ -121,7 +120,7 @@ class GTVMin:
 
         return fingerprint(self)
 
-    def objective(self, W: ArrayLike | Mapping[Any, ArrayLike]) -> float:
+    def objective(self, W: Any) -> float:
         """``P(W)`` for parameters (n_nodes, dim), or a mapping from node label to parameters."""
         return self.lowered.form.objective(self.parameters_array(W))
 
@@ -139,7 +138,7 @@ class GTVMin:
         free = np.linalg.eigvalsh(total)[:, 0] < 1e-9
         return tuple(self.network.nodes[i] for i in np.flatnonzero(free[component]))
 
-    def parameters_array(self, W: ArrayLike | Mapping[Any, ArrayLike]) -> Array:
+    def parameters_array(self, W: Any) -> Array:
         """Parameters as an array (n_nodes, dim) in node order, from an array, a mapping, a DataFrame or a Solution."""
         nodes = self.network.nodes
         if hasattr(W, "weights") and hasattr(W, "certificate"):
@@ -161,7 +160,7 @@ class GTVMin:
             raise ValueError(f"W must have shape {(len(nodes), self.dim)}, got {array.shape}")
         return array
 
-    def flows_array(self, U: ArrayLike | Mapping[Any, ArrayLike]) -> Array:
+    def flows_array(self, U: Any) -> Array:
         """Flows as an array (n_edges, dim), from an array or a mapping from (label, label) to the flow that way."""
         net = self.network
         shape = (net.n_edges, self.dim)
@@ -229,7 +228,8 @@ def NetworkLasso(  # noqa: N802 - reads as the problem's name
 
     Notes
     -----
-    D. Hallac, J. Leskovec, S. Boyd, "Network Lasso" (2015), DOI 10.1145/2783258.2783313, equation (1); A. Jung, arXiv 2010.14159.
+    D. Hallac, J. Leskovec, S. Boyd, "Network Lasso" (2015), DOI 10.1145/2783258.2783313, equation (1); A. Jung,
+    arXiv 2010.14159.
 
     Examples
     --------
@@ -243,9 +243,7 @@ def NetworkLasso(  # noqa: N802 - reads as the problem's name
 
 def _losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
     if isinstance(losses, Loss):
-        raise TypeError(
-            "losses must give one loss per node: a dict {label: loss}, a list, or a function of the label"
-        )
+        raise TypeError("losses must give one loss per node: a dict {label: loss}, a list, or a function of the label")
     if isinstance(losses, Mapping):
         known = set(network.nodes)
         for label in losses:
@@ -268,9 +266,7 @@ def _losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
             raise ValueError(f"losses has {len(ordered)} entries for {network.n_nodes} nodes")
     for node, loss in zip(network.nodes, ordered, strict=True):
         if not isinstance(loss, Loss):
-            raise TypeError(
-                f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}"
-            )
+            raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}")
     return tuple(ordered)
 
 

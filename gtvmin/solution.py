@@ -84,7 +84,8 @@ class Solution:
         return self.status is Status.CERTIFIED
 
     def __getitem__(self, node: Hashable) -> Array:
-        return self.weights[self.problem.network.index(node)]
+        row: Array = self.weights[self.problem.network.index(node)]
+        return row
 
     def flow(self, source: Hashable, target: Hashable) -> Array:
         """Dual flow (dim,) over an edge in the direction asked for."""
@@ -93,7 +94,8 @@ class Solution:
         found = np.flatnonzero((net.tail == min(i, j)) & (net.head == max(i, j)))
         if not len(found):
             raise ValueError(f"({source!r}, {target!r}) is not an edge of the network")
-        return self.flows[found[0]] if i < j else -self.flows[found[0]]
+        flow: Array = self.flows[found[0]]
+        return flow if i < j else -flow
 
     def as_dict(self) -> dict[Hashable, Array]:
         """Parameters by node label."""
@@ -115,8 +117,8 @@ class Solution:
         Parameters
         ----------
         tolerance : float
-            Neighbours agree if ``||w_i - w_j||_2`` is at most this times the largest distance of any device's parameters
-            from their mean.
+            Neighbours agree if ``||w_i - w_j||_2`` is at most this times the largest distance of any device's
+            parameters from their mean.
 
         Returns
         -------
@@ -128,9 +130,7 @@ class Solution:
         jump = np.linalg.norm(W[net.head] - W[net.tail], axis=1)
         kept = jump <= tolerance * spread if spread > 0 else np.ones(net.n_edges, dtype=bool)
         links = (np.ones(int(kept.sum())), (net.tail[kept], net.head[kept]))
-        labels = connected_components(
-            sparse.coo_array(links, shape=(net.n_nodes, net.n_nodes)), directed=False
-        )[1]
+        labels = connected_components(sparse.coo_array(links, shape=(net.n_nodes, net.n_nodes)), directed=False)[1]
         return dict(zip(net.nodes, labels.tolist(), strict=True))
 
     def __repr__(self) -> str:

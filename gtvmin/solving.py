@@ -31,8 +31,8 @@ RECOVERY_STALL = 0.02
 def choose_method(form: StandardForm) -> str:
     """Name of the solver that ``method="auto"`` takes.
 
-    Quadratic losses with a quadratic penalty, or without edges, are one linear system; anything else goes to the adaptive
-    primal-dual method.
+    Quadratic losses with a quadratic penalty, or without edges, are one linear system; anything else goes to the
+    adaptive primal-dual method.
     """
     quadratic = {"local.quadratic"} if not form.n_edges else {"local.quadratic", "coupling.quadratic"}
     return "linear_system" if quadratic <= form.capabilities else "adaptive_primal_dual"
@@ -116,8 +116,8 @@ def solve(
         status = Status.FINISHED
     if status is not Status.CERTIFIED:
         warnings.warn(
-            f"not converged: the certified relative gap is {certificate.relative_gap:.2e} after {iterations} iterations of "
-            f"{name}, the tolerance is {tolerance:.2e} ({status.value})",
+            f"not converged: the certified relative gap is {certificate.relative_gap:.2e} after {iterations} "
+            f"iterations of {name}, the tolerance is {tolerance:.2e} ({status.value})",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -195,9 +195,7 @@ def recover_flows(problem: GTVMin, W: Array) -> Array:
     lowered = problem.lowered
     form = lowered.form
     monitor = _BoundMonitor(form, form.objective(W))
-    result = run(
-        make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS
-    )
+    result = run(make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS)
     flows = result.point.U
     return lowered.raise_flows(np.zeros((form.n_edges, form.dim)) if flows is None else flows)
 

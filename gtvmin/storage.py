@@ -1,7 +1,7 @@
 """Declared problems as plain arrays: fingerprints and files that hold no code.
 
-A declared object is a tree of constructor arguments.  Its arrays are laid one after another into one float64 vector, and the
-rest is JSON that says where each array lies.  Reading it back calls the constructors, with all their checks.
+A declared object is a tree of constructor arguments.  Its arrays are laid one after another into one float64 vector,
+and the rest is JSON that says where each array lies.  Reading it back calls the constructors, with all their checks.
 """
 
 from __future__ import annotations
@@ -104,9 +104,7 @@ def _pack(problem: GTVMin) -> tuple[bytes, Array]:
         "alpha": problem.alpha,
         "dim": problem.dim,
     }
-    return json.dumps(tree, sort_keys=True, ensure_ascii=False).encode(), np.concatenate(
-        [np.empty(0), *packer.parts]
-    )
+    return json.dumps(tree, sort_keys=True, ensure_ascii=False).encode(), np.concatenate([np.empty(0), *packer.parts])
 
 
 def fingerprint(problem: GTVMin) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from gtvmin.solvers.standard_form import Array
@@ -20,6 +20,9 @@ __all__ = [
     "positive_integer",
     "positive_number",
 ]
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def numeric_array(value: ArrayLike, name: str) -> Array:
@@ -45,7 +48,7 @@ def finite_array(value: ArrayLike, name: str) -> Array:
     return array
 
 
-def frozen(array: Array) -> Array:
+def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Mark an array that a declared object owns as read-only."""
     array.flags.writeable = False
     return array
@@ -53,13 +56,9 @@ def frozen(array: Array) -> Array:
 
 def nonnegative_number(value: float, name: str) -> float:
     """``value`` as a float >= 0."""
-    if (
-        isinstance(value, (bool, str))
-        or not isinstance(value, (Real, np.number))
-        or isinstance(value, complex)
-    ):
-        if not (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"):
-            raise TypeError(f"{name} must be a real number, got {value!r}")
+    array = np.asarray(value)
+    if isinstance(value, bool) or array.ndim or array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be a real number, got {value!r}")
     number = float(value)
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be a finite number >= 0, got {number}")

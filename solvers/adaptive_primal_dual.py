@@ -1,6 +1,7 @@
 """The primal-dual method with over-relaxation and a step balance that adapts to the problem's units.
 
-Relaxation: L. Condat, "A primal-dual splitting method ...", JOTA 158 (2013), DOI 10.1007/s10957-012-0245-9, Algorithm 3.1.
+Relaxation: L. Condat, "A primal-dual splitting method for convex optimization involving Lipschitzian, proximable and
+linear composite terms", JOTA 158 (2013), DOI 10.1007/s10957-012-0245-9, Algorithm 3.1.
 Balance: the ratio of the primal to the dual movement, the primal weight of D. Applegate et al., "Practical
 large-scale linear programming using primal-dual hybrid gradient" (PDLP, 2021), arXiv 2106.04756, Section 3.3.
 """
@@ -27,16 +28,14 @@ FIT_RIDGE = 1e-3
 
 @dataclass(slots=True)
 class AdaptiveState:
-    """The inner method's state, its steps' scale, and where the last adaptation took place."""
+    """The relaxed iterate, its steps' scale, where the last adaptation took place, and the last proximal point."""
 
     inner: PrimalDualState
     scale: float
     iteration: int
     next_adaptation: int
-    last_W: Array
-    last_U: Array
-    prox_U: Array
-    prox_W: Array
+    balanced: tuple[Array, Array]
+    proximal: Point
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,14 @@ class AdaptivePrimalDual:
         """Estimate the balance and start from the given point, or zero."""
         scale = estimate_scale(form) if self.scale is None else self.scale
         inner = PrimalDual(scale).init(form, start)
-        return AdaptiveState(inner, scale, 0, FIRST_ADAPTATION, inner.W, inner.U, inner.U, inner.W)
+        return AdaptiveState(inner, scale, 0, FIRST_ADAPTATION, (inner.W, inner.U), Point(inner.W, inner.U))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
         """One relaxed step; now and then, a new balance."""
         inner = state.inner
         W, U = inner.W, inner.U
         inner = PrimalDual(state.scale).step(form, inner)
-        state.prox_W, state.prox_U = inner.W, inner.U
+        state.proximal = Point(inner.W, inner.U)
         inner.W = W + self.relaxation * (inner.W - W)
         inner.U = U + self.relaxation * (inner.U - U)
         state.iteration += 1
@@ -83,10 +82,11 @@ class AdaptivePrimalDual:
     def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:
         """Move the scale by the root of the ratio of primal to dual movement."""
         degree = form.neighbour_counts[:, None]
-        primal = float((degree * (state.inner.W - state.last_W) ** 2).sum())
-        dual = 2.0 * float(((state.inner.U - state.last_U) ** 2).sum())
+        W, U = state.balanced
+        primal = float((degree * (state.inner.W - W) ** 2).sum())
+        dual = 2.0 * float(((state.inner.U - U) ** 2).sum())
         state.next_adaptation = int(np.ceil(ADAPTATION_GROWTH * state.iteration))
-        state.last_W, state.last_U = state.inner.W, state.inner.U
+        state.balanced = (state.inner.W, state.inner.U)
         if primal <= 0 or dual <= 0:
             return
         factor = float(np.clip(np.sqrt(np.sqrt(primal / dual) / state.scale), *FACTOR_RANGE))
@@ -101,7 +101,7 @@ class AdaptivePrimalDual:
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
         """The last proximal point: unlike the relaxed iterate, its flows are inside their balls."""
-        return Point(state.prox_W, state.prox_U)
+        return state.proximal
 
 
 def estimate_scale(form: StandardForm) -> float:

@@ -130,7 +130,7 @@ def run(
     iteration, next_check = 0, 1
     try:
         while True:
-            if iteration == next_check or iteration == max_iter:
+            if iteration in (next_check, max_iter):
                 point = solver.point(form, state)
                 if not _is_finite(point):
                     status = Status.DIVERGED

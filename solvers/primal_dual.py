@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .driver import starting_arrays
 from .standard_form import Array, Point, StandardForm
@@ -30,15 +31,13 @@ class PrimalDualState:
     sigma: Array
     local_prox: Callable[[Array], Array]
     flow_prox: Callable[[Array], Array]
-    table: tuple[Array, ...]
+    table: tuple[NDArray[np.int64], NDArray[np.int64], Array]
 
 
 def node_steps(form: StandardForm, scale: float) -> Array:
     """``scale / degree``; a device without edges is coupled to nothing, so a huge step minimises its loss at once."""
     degree = form.neighbour_counts
-    alone = 1e8 / np.where(
-        (form.local.smoothness > 0) & (form.local.smoothness < np.inf), form.local.smoothness, 1.0
-    )
+    alone = 1e8 / np.where((form.local.smoothness > 0) & (form.local.smoothness < np.inf), form.local.smoothness, 1.0)
     return np.where(degree > 0, scale / np.maximum(degree, 1), alone)
 
 

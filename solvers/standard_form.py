@@ -119,8 +119,12 @@ class BlockFunction:
         """``(H, b)`` with gradient ``H_i w_i - b_i``; H has shape (n_rows, dim, dim)."""
         raise NotImplementedError
 
-    def to_cvxpy(self, W: Any) -> Any:
-        """CVXPY expression of ``sum_i f_i(w_i)`` for an expression W of shape (n_rows, dim), without a loop."""
+    def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
+        """CVXPY expression of ``factor * sum_i f_i(unit * w_i)``, without a loop over rows.
+
+        W is an expression of shape (n_rows, dim).  The two numbers go into the data, where they bring badly scaled
+        problems into a solver's range.
+        """
         raise NotImplementedError
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:

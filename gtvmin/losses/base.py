@@ -78,12 +78,12 @@ class Loss(ABC):
     def gradient(self, w: ArrayLike) -> Array:
         """Gradient at ``w`` (dim,); an error where the loss is not smooth."""
         block, row = self._block(w)
-        return block.gradient(row)[0]
+        return np.asarray(block.gradient(row)[0])
 
     def prox(self, v: ArrayLike, step: float = 1.0) -> Array:
         """``argmin_w loss(w) + ||w - v||^2 / (2 step)``, shape (dim,)."""
         block, row = self._block(v)
-        return block.prox(row, np.array([positive_number(step, "step")]))[0]
+        return np.asarray(block.prox(row, np.array([positive_number(step, "step")]))[0])
 
     def conjugate(self, s: ArrayLike) -> float:
         """``sup_w <s, w> - loss(w)``, ``inf`` outside its domain."""

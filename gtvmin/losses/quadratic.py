@@ -138,7 +138,7 @@ class QuadraticBlocks(BlockFunction):
 
     @cached_property
     def _eigenvalue_range(self) -> Array:
-        return np.linalg.eigvalsh(self.gram)[:, [0, -1]]
+        return np.asarray(np.linalg.eigvalsh(self.gram)[:, [0, -1]], dtype=float)
 
     @property
     def strong_convexity(self) -> Array:
@@ -213,15 +213,14 @@ class QuadraticBlocks(BlockFunction):
         gap = self._squared_dual_norm(self.gradient(W) - S)
         return np.asarray(np.sqrt(gap * error) + 0.5 * error)
 
-    def to_cvxpy(self, W: Any) -> Any:
+    def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """Weighted sum of squares of one sparse matrix times ``vec(W)``."""
         import cvxpy as cp
 
-        root = np.sqrt(self.weight)
+        root = np.sqrt(factor * self.weight)
         if not len(root):
-            return cp.Constant(0.0)
-        matrix = self._block_rows(root)
-        return cp.sum_squares(matrix @ cp.vec(W, order="C") - root * self.y)
+            return 0.0 * cp.sum(W)  # keeps W among the variables of the problem
+        return cp.sum_squares(self._block_rows(unit * root) @ cp.vec(W, order="C") - root * self.y)
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
         """``sum_r p_r^2 / (4 omega_r) + y_r p_r`` over row duals p with ``X_i^T p_i = s_i``."""

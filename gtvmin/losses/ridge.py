@@ -64,9 +64,7 @@ class Ridge(QuadraticLoss):
         data = SquaredError(X, y, scale=scale)
         factors = np.ones(data.dim) if penalise is None else finite_array(penalise, "penalise")
         if factors.shape != (data.dim,):
-            raise ValueError(
-                f"penalise must have one factor per column of X ({data.dim}), got {factors.shape}"
-            )
+            raise ValueError(f"penalise must have one factor per column of X ({data.dim}), got {factors.shape}")
         if (factors < 0).any():
             raise ValueError(f"penalise must be >= 0, got {factors.min():g} at position {factors.argmin()}")
         object.__setattr__(self, "data", data)

@@ -27,9 +27,7 @@ def regression_data(X: ArrayLike, y: ArrayLike, scale: str) -> tuple[Array, Arra
     if labels.shape == (features.shape[0], 1):
         labels = labels.ravel()
     if labels.shape != (features.shape[0],):
-        raise ValueError(
-            f"y must have one entry per row of X: X has shape {features.shape}, y {labels.shape}"
-        )
+        raise ValueError(f"y must have one entry per row of X: X has shape {features.shape}, y {labels.shape}")
     if features.shape[1] == 0:
         raise ValueError("X has no columns: a loss needs at least one feature")
     if scale not in ("mean", "sum"):
@@ -84,12 +82,12 @@ class SquaredError(QuadraticLoss):
     @property
     def dim(self) -> int:
         """Number of features."""
-        return self.X.shape[1]
+        return int(self.X.shape[1])
 
     @property
     def n_samples(self) -> int:
         """Number of data points."""
-        return self.X.shape[0]
+        return int(self.X.shape[0])
 
     def rows(self, dim: int) -> Rows:
         """Its data points, each with the weight that ``scale`` gives it."""

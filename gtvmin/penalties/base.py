@@ -45,7 +45,7 @@ class Penalty(ABC):
     def prox(self, v: ArrayLike, step: float = 1.0) -> Array:
         """``argmin_z phi(z) + ||z - v||^2 / (2 step)``."""
         block, row = self._block(v, "v")
-        return block.prox(row, np.array([positive_number(step, "step")]))[0]
+        return np.asarray(block.prox(row, np.array([positive_number(step, "step")]))[0])
 
     def conjugate(self, u: ArrayLike) -> float:
         """``sup_z <u, z> - phi(z)``, ``inf`` outside its domain."""

@@ -35,8 +35,8 @@ class Norm(Penalty):
 
     Notes
     -----
-    D. Hallac, J. Leskovec, S. Boyd, "Network Lasso" (2015), DOI 10.1145/2783258.2783313, equation (1).  The conjugate is the
-    indicator of the unit ball of the dual norm: a flow obeys ``||u_e||_* <= alpha A_e``.
+    D. Hallac, J. Leskovec, S. Boyd, "Network Lasso" (2015), DOI 10.1145/2783258.2783313, equation (1).  The conjugate
+    is the indicator of the unit ball of the dual norm: a flow obeys ``||u_e||_* <= alpha A_e``.
 
     Examples
     --------
@@ -128,17 +128,23 @@ class NormBlocks(BlockFunction):
         """Bound on the rounding of ``a ||z||_p - <u, z>``, relative to ``a ||z||_p``."""
         return np.asarray((self.dim + 4) * np.finfo(float).eps * 2.0 * self.value(W))
 
-    def to_cvxpy(self, W: Any) -> Any:
+    def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """``sum_e a_e ||z_e||_p``."""
-        import cvxpy as cp
-
-        return self.capacity @ cp.norm(W, self.p, axis=1)
+        return (factor * unit * self.capacity) @ cvxpy_row_norm(W, self.p)
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
         """The constraints ``||u_e||_* <= a_e``."""
         import cvxpy as cp
 
-        return cp.Constant(0.0), [cp.norm(S, DUAL[self.p], axis=1) <= self.capacity]
+        return cp.Constant(0.0), [cvxpy_row_norm(S, DUAL[self.p]) <= self.capacity]
+
+
+def cvxpy_row_norm(V: Any, p: float) -> Any:
+    """p-norm of every row of a CVXPY expression."""
+    import cvxpy as cp
+
+    # all norms of one number are its absolute value, and linear solvers take that
+    return cp.norm(V, p if V.shape[1] > 1 else 1, axis=1)
 
 
 def row_norm(V: Array, p: float) -> Array:
@@ -150,7 +156,7 @@ def row_norm(V: Array, p: float) -> Array:
             largest = np.abs(V[extreme]).max(axis=1, initial=0.0)
             safe = np.where(largest > 0, largest, 1.0)
             size[extreme] = largest * np.sqrt(np.square(V[extreme] / safe[:, None]).sum(axis=1))
-        return size
+        return np.asarray(size)
     return np.asarray(np.linalg.norm(V, ord=p, axis=1))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from gtvmin.penalties.base import Penalty
 from gtvmin.solvers.standard_form import Array, BlockFunction
@@ -90,14 +91,14 @@ class SquaredNormBlocks(BlockFunction):
         error = 4.0 * np.sqrt(self.conjugate(size))
         return np.asarray(error * (2.0 * np.sqrt(self.fenchel_young(W, S)) + error))
 
-    def to_cvxpy(self, W: Any) -> Any:
+    def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """``sum_e a_e ||z_e||^2``."""
         import cvxpy as cp
 
-        return cp.sum_squares(cp.multiply(np.sqrt(self.strengths)[:, None], W))
+        return cp.sum_squares(sparse.diags_array(unit * np.sqrt(factor * self.strengths)) @ W)
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
         """``sum_e ||u_e||^2 / (4 a_e)``."""
         import cvxpy as cp
 
-        return cp.sum_squares(cp.multiply(0.5 / np.sqrt(self.strengths)[:, None], S)), []
+        return cp.sum_squares(sparse.diags_array(0.5 / np.sqrt(self.strengths)) @ S), []
