@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gtvmin.validation import frozen
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -69,9 +71,7 @@ class Sacramento:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ImportError(
-                "Sacramento.to_frame() needs pandas; install it with: pip install pandas"
-            ) from error
+            raise ImportError("Sacramento.to_frame() needs pandas; install it with: pip install pandas") from error
         return pd.DataFrame({field.name: getattr(self, field.name) for field in fields(self)})
 
     def __repr__(self) -> str:
@@ -114,8 +114,7 @@ def load_sacramento() -> Sacramento:
         header, *rows = csv.reader(stream)
     columns: dict[str, NDArray[Any]] = {}
     for name, values in zip(header, zip(*rows, strict=True), strict=True):
-        columns[name] = np.array(values, dtype=np.str_ if name in _TEXT else np.float64)
-        columns[name].flags.writeable = False
+        columns[name] = frozen(np.array(values, dtype=np.str_ if name in _TEXT else np.float64))
     return Sacramento(**columns)
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gtvmin.validation import finite_array, nonnegative_number, positive_integer
+from gtvmin.validation import finite_array, frozen, nonnegative_number, positive_integer
 
 if TYPE_CHECKING:
     from gtvmin.network import FLNetwork
-    from gtvmin.problem import NetworkLasso
+    from gtvmin.problem import GTVMin
 
 __all__ = ["SBM", "make_sbm"]
 
@@ -48,7 +48,7 @@ class SBM:
     labelled: NDArray[np.intp]
     lam: float
 
-    def problem(self) -> NetworkLasso:
+    def problem(self) -> GTVMin:
         """Declare the network Lasso: mean squared error at the labelled nodes, loss Zero at the others."""
         from gtvmin.losses import SquaredError, Zero
         from gtvmin.problem import NetworkLasso
@@ -149,9 +149,7 @@ def make_sbm(
             raise ValueError(f"{name} must be a probability in [0, 1], got {probability}")
     rows = positive_integer(rows, "rows")
     if positive_integer(n_labelled, "n_labelled") > n:
-        raise ValueError(
-            f"n_labelled must be at most the number of nodes, sum(sizes) = {n}, got {n_labelled}"
-        )
+        raise ValueError(f"n_labelled must be at most the number of nodes, sum(sizes) = {n}, got {n_labelled}")
     noise = nonnegative_number(noise, "noise")
     lam = nonnegative_number(lam, "lam")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
@@ -163,22 +161,18 @@ def make_sbm(
     features = feature_rng.standard_normal((n, rows, W.shape[1]))
     labels = (features @ true_weights[:, :, None])[:, :, 0] + noise * noise_rng.standard_normal((n, rows))
     labelled = np.sort(label_rng.choice(n, size=n_labelled, replace=False))
-    for array in (clusters, true_weights, features, labels, labelled):
-        array.flags.writeable = False
     return SBM(
         network=FLNetwork.from_edges(_sample_edges(graph_rng, counts, p_in, p_out), nodes=range(n)),
-        features=features,
-        labels=labels,
-        true_weights=true_weights,
-        clusters=clusters,
-        labelled=labelled,
+        features=frozen(features),
+        labels=frozen(labels),
+        true_weights=frozen(true_weights),
+        clusters=frozen(clusters),
+        labelled=frozen(labelled),
         lam=lam,
     )
 
 
-def _sample_edges(
-    rng: np.random.Generator, counts: NDArray[np.intp], p_in: float, p_out: float
-) -> NDArray[np.int64]:
+def _sample_edges(rng: np.random.Generator, counts: NDArray[np.intp], p_in: float, p_out: float) -> NDArray[np.int64]:
     """Draw the edges ``(i, j)``, ``i < j``, of a stochastic block model, in lexicographic order."""
     clusters = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(counts) - counts
