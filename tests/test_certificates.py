@@ -233,10 +233,13 @@ def test_unlabelled_nodes_get_a_finite_bound_from_any_flows() -> None:
     losses = {i: gtv.Zero(1) for i in range(30)}
     losses[0], losses[29] = gtv.SquaredError([[1.0]], [0.0]), gtv.SquaredError([[1.0]], [10.0])
     problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=0.5)
-    U = np.random.default_rng(0).normal(size=(29, 1))
+    U = 0.4 + 0.05 * np.random.default_rng(0).normal(size=(29, 1))
     certificate = gtv.certify(problem, np.zeros((30, 1)), U)
-    assert np.isfinite(certificate.gap)
     assert np.ptp(certificate.U) < 1e-12  # the one degree of freedom of a path
+    # the bound of a constant flow u: -L_0^*(u) - L_29^*(-u), here -(u^2/4 + 0 u) - (u^2/4 - 10 u)
+    u = float(certificate.U[0, 0])
+    assert certificate.dual == pytest.approx(10 * u - u**2 / 2, rel=1e-9)
+    assert 0.3 < u <= 0.5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert problem.solve(gap=1e-9).objective == pytest.approx(0.5 * 10 - 2 * 0.25**2, rel=1e-8)
