@@ -21,6 +21,8 @@ DualPoint = tuple[float, Array]
 EPS = float(np.finfo(float).eps)
 # A residual in the linear conditions below this share of the flow through the device is rounding, charged as such.
 SPAN_TOLERANCE = 1e-9
+# Every device is granted at least this share of the norm of all flows as the flow through it.
+THROUGHPUT_FLOOR = 1e-3
 # Conjugate gradients stop at this share of the norm of all flows: relative to the residual they would stall.
 CG_TOLERANCE = 1e-13
 CG_LIMIT = 1000
@@ -38,6 +40,8 @@ def span_residual(form: StandardForm, U: Array) -> tuple[Array, Array, Array]:
     inside = form.local.project_dual(S)
     size = np.linalg.norm(U, axis=1)
     throughput = np.bincount(form.tail, size, form.n_nodes) + np.bincount(form.head, size, form.n_nodes)
+    # where next to nothing flows, what conjugate gradients leave is large against it: all flows are the measure then
+    throughput = np.maximum(throughput, THROUGHPUT_FLOOR * np.linalg.norm(U))
     return inside, np.asarray(np.linalg.norm(S - inside, axis=1)), np.asarray(throughput, dtype=float)
 
 
