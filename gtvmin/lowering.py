@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gtvmin.losses.stacking import stack_losses
+from gtvmin.penalties import SquaredNorm
 from gtvmin.solvers.standard_form import Array, Point, StandardForm
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Lowered:
 def lower(problem: GTVMin) -> Lowered:
     """Stack the losses and penalties of a problem.
 
-    With alpha = 0 the devices are on their own: no edge is left, so that no solver meets a ball of radius zero.
+    With alpha = 0 the devices are on their own: no edge is left, so that no solver meets a ball of radius zero.  Where
+    there is no edge any penalty will do, and the quadratic one suits every solver.
     """
     network = problem.network
     edges = np.arange(network.n_edges if problem.alpha > 0 else 0)
@@ -64,6 +66,8 @@ def lower(problem: GTVMin) -> Lowered:
         n_nodes=network.n_nodes,
         dim=problem.dim,
         local=stack_losses(problem.losses, problem.dim),
-        coupling=problem.penalty.stack(problem.alpha * network.weights[edges], problem.dim),
+        coupling=(problem.penalty if len(edges) else SquaredNorm()).stack(
+            problem.alpha * network.weights[edges], problem.dim
+        ),
     )
     return Lowered(form, edges, network.n_edges)

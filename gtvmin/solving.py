@@ -31,10 +31,10 @@ RECOVERY_STALL = 0.02
 def choose_method(form: StandardForm) -> str:
     """Name of the solver that ``method="auto"`` takes.
 
-    Quadratic losses with a quadratic penalty, or without edges, are one linear system; anything else goes to the
-    adaptive primal-dual method.
+    Quadratic losses with a quadratic penalty, or uncoupled, are one linear system; anything else goes to the adaptive
+    primal-dual method.
     """
-    quadratic = {"local.quadratic"} if not form.n_edges else {"local.quadratic", "coupling.quadratic"}
+    quadratic = {"local.quadratic", "coupling.quadratic"}
     return "linear_system" if quadratic <= form.capabilities else "adaptive_primal_dual"
 
 
@@ -141,7 +141,7 @@ def _iterate(
     solver = make_solver(name, **settings) if isinstance(name, str) else name
     label = name if isinstance(name, str) else type(solver).__name__
     missing = missing_capabilities(solver, form)
-    if missing and form.n_edges:
+    if missing:
         fitting = [other for other in solver_names() if not missing_capabilities(make_solver(other), form)]
         raise CapabilityError(
             f"method {label!r} needs {', '.join(missing)}, which these losses and penalty {problem.penalty!r} do not "

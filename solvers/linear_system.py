@@ -22,9 +22,9 @@ __all__ = ["LinearSystem"]
 
 # A sparse factor of a system this small is cheap even where it fills in.
 DIRECT_LIMIT = 3000
-# Shift of the factored matrix, relative to its diagonal: it makes a singular system (a component without labels)
+# Shift of the factored matrix, relative to each entry of its diagonal: it makes a singular system (a component without labels)
 # solvable, and the refinement steps take its effect out again.
-SHIFT = 1e-10
+SHIFT = 1e-12
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class LinearSystem:
 
     Parameters
     ----------
-    method : {"auto", "direct", "cg"}
+    strategy : {"auto", "direct", "cg"}
         ``"auto"`` factors systems of up to 3,000 unknowns and iterates on larger ones, with the device blocks
         ``Q_i + 2 degree_i I`` as the preconditioner.
 
@@ -55,7 +55,7 @@ class LinearSystem:
     ``w <- w + (K + shift)^{-1} (b - K w)``, which also finds a solution where K is singular.
     """
 
-    method: Literal["auto", "direct", "cg"] = "auto"
+    strategy: Literal["auto", "direct", "cg"] = "auto"
     requires: ClassVar[frozenset[str]] = frozenset({"local.quadratic", "coupling.quadratic"})
 
     def init(self, form: StandardForm, start: Point | None) -> LinearSystemState:
@@ -68,7 +68,7 @@ class LinearSystem:
             local = np.matmul(Q, V[:, :, None])[:, :, 0]
             return np.asarray(local + form.divergence(strength * form.difference(V)))
 
-        direct = self.method == "direct" or (self.method == "auto" and W.size <= DIRECT_LIMIT)
+        direct = self.strategy == "direct" or (self.strategy == "auto" and W.size <= DIRECT_LIMIT)
         precondition = _factor(form, Q, strength) if direct else _block_inverses(form, Q, strength)
         R = b - multiply(W)
         direction = precondition(R)
@@ -100,8 +100,9 @@ def _factor(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], 
     laplacian = (D.T @ (D * strength)).tocsr()
     blocks = sparse.bsr_array((Q, np.arange(n), np.arange(n + 1)), shape=(n * dim, n * dim))
     K = blocks + sparse.kron(laplacian, sparse.eye_array(dim))
-    largest = float(K.diagonal().max(initial=0.0)) or 1.0
-    factor = splu((K + SHIFT * largest * sparse.eye_array(n * dim)).tocsc(), permc_spec="MMD_AT_PLUS_A")
+    diagonal = K.diagonal()
+    shift = sparse.diags_array(SHIFT * np.where(diagonal > 0, diagonal, 1.0))
+    factor = splu((K + shift).tocsc(), permc_spec="MMD_AT_PLUS_A")
     return lambda R: factor.solve(R.ravel()).reshape(n, dim)
 
 
