@@ -1,0 +1,260 @@
+"""Reference solutions: the problem and, written independently of it, the dual as CVXPY problems."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gtvmin.errors import CapabilityError
+from gtvmin.solvers.standard_form import Array, StandardForm
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+    from gtvmin.problem import GTVMin
+
+__all__ = ["ReferenceResult", "solve_reference", "to_cvxpy", "to_cvxpy_dual"]
+
+# Clarabel's steps are cheap once it converges, so it goes on until it stalls, as it does with second-order cones at a
+# relative gap of 1e-11 or less; it then calls its answer inaccurate.  First-order methods pay for every digit.
+TOLERANCES: dict[str, dict[str, float]] = {
+    "CLARABEL": {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-9},
+    "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000},
+    "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceResult:
+    """What a CVXPY solver returned; nothing in it is certified.
+
+    Attributes
+    ----------
+    W : array (n_nodes, dim)
+        Parameters.
+    U : array (n_edges, dim)
+        Flows from tail to head on the declared edges; zero where alpha is zero.
+    status : str
+        CVXPY's status: ``"optimal"``, ``"optimal_inaccurate"`` if the solver stalled before it met its tolerances, or
+        ``"user_limit"`` if it ran out of iterations.
+    value : float
+        The objective that the solver reports.
+    compile_seconds, solve_seconds : float
+        Time to bring the problem into the solver's form, and time in the solver.
+    """
+
+    W: Array
+    U: Array
+    status: str
+    value: float
+    compile_seconds: float
+    solve_seconds: float
+
+
+def to_cvxpy(problem: GTVMin) -> cp.Problem:
+    """GTV minimisation as a CVXPY problem, to solve or to extend.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        The declared problem.
+
+    Returns
+    -------
+    cvxpy.Problem
+        ``minimise sum_i L_i(w_i) + alpha sum_e A_e phi(z_e)`` over the variables ``W`` (n_nodes, dim), rows in node
+        order, and ``Z`` (n_edges, dim), which the first constraint ties to ``D W``. With alpha = 0, or without edges,
+        Z and this constraint are left out.
+
+    Notes
+    -----
+    CVXPY's Lagrangian adds ``<y, Z - D W>``: the constraint's ``dual_value`` y is minus the flow matrix U of this
+    package, whose optimality conditions are ``-(D^T U)_i`` in the subdifferential of ``L_i`` at ``w_i`` and ``U_e`` in
+    that of ``alpha A_e phi`` at ``z_e``. The data go in as they are; :func:`solve_reference` scales them first.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> from gtvmin.reference import to_cvxpy
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.Norm(1), alpha=1.0)
+    >>> model = to_cvxpy(problem)
+    >>> round(float(model.solve(solver="CLARABEL")), 4)
+    2.0
+    >>> model.var_dict["W"].value.round(4).tolist()
+    [[1.0], [2.0]]
+    >>> (-model.constraints[0].dual_value).round(4).tolist()
+    [[1.0]]
+    """
+    return _primal(problem.lowered.form, unit=1.0, factor=1.0)
+
+
+def to_cvxpy_dual(problem: GTVMin) -> cp.Problem:
+    """The dual of GTV minimisation as a CVXPY problem.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        The declared problem.
+
+    Returns
+    -------
+    cvxpy.Problem
+        ``maximise -sum_i L_i^*(-(D^T U)_i) - sum_e alpha A_e phi^*(U_e / (alpha A_e))`` over the flows ``U``
+        (n_edges, dim) from tail to head, and over whatever variables the conjugates are written with (a dual value
+        for each data row). With alpha = 0, or without edges, U is zero and left out.
+
+    Notes
+    -----
+    Fenchel duality: R. T. Rockafellar, "Convex Analysis" (1970), section 31. The optimal value is that of
+    :func:`to_cvxpy`; no part of the two models is shared but the incidence matrix.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> from gtvmin.reference import to_cvxpy_dual
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.Norm(1), alpha=1.0)
+    >>> round(float(to_cvxpy_dual(problem).solve(solver="CLARABEL")), 4)
+    2.0
+    """
+    import cvxpy as cp
+
+    form = problem.lowered.form
+    if not form.n_edges:
+        zero = cp.Constant(np.zeros((form.n_nodes, form.dim)))
+        value, conditions = form.local.conjugate_to_cvxpy(zero)
+        return cp.Problem(cp.Maximize(-value), conditions)
+    U = cp.Variable((form.n_edges, form.dim), name="U")
+    of_devices, device_conditions = form.local.conjugate_to_cvxpy(-(form.incidence.T @ U))
+    of_edges, edge_conditions = form.coupling.conjugate_to_cvxpy(U)
+    return cp.Problem(cp.Maximize(-of_devices - of_edges), device_conditions + edge_conditions)
+
+
+def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -> ReferenceResult:
+    """Solve a problem by one of CVXPY's solvers to high accuracy.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        The declared problem.
+    solver : str
+        Name of an installed CVXPY solver: Clarabel, an interior-point method, is the most accurate and takes every
+        problem; SCS takes every problem; OSQP takes all but the 2-norm of several parameters.
+    **options
+        The solver's own options, over the tight tolerances that Clarabel, OSQP and SCS get by default.
+
+    Returns
+    -------
+    ReferenceResult
+        Parameters and flows, not certified: give them to :func:`gtvmin.certify`.
+
+    Raises
+    ------
+    ValueError
+        If no solver of that name is installed.
+    CapabilityError
+        If the solver cannot express the problem; the message lists those that can.
+    RuntimeError
+        If the solver fails, or finds the problem infeasible or unbounded.
+
+    Notes
+    -----
+    Tolerances of solvers are absolute at heart, so parameters and objective are measured in units of the problem
+    first: the mean loss of the zero model, and the size of parameters at which a loss grows by as much. The units are
+    powers of two, so that scaling rounds nothing.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> from gtvmin.reference import solve_reference
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.Norm(1), alpha=1.0)
+    >>> result = solve_reference(problem)
+    >>> result.W.round(6).tolist(), result.U.round(6).tolist()
+    ([[1.0], [2.0]], [[1.0]])
+    """
+    import cvxpy as cp
+
+    name = solver.upper()
+    if name not in cp.installed_solvers():
+        raise ValueError(f"solver {solver!r} is not installed; CVXPY finds {', '.join(cp.installed_solvers())}")
+    settings = {**TOLERANCES.get(name, {}), **options}
+    verbose = bool(settings.pop("verbose", False))
+    form = problem.lowered.form
+    unit, factor = _normalisation(form)
+    model = _primal(form, unit, factor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of inaccurate answers, above all: the status and a certificate tell more
+        start = time.perf_counter()
+        try:
+            data, chain, inverse = model.get_problem_data(name, solver_opts=dict(settings))
+        except cp.SolverError as error:
+            raise CapabilityError(
+                f"{name} cannot express this problem; of the installed solvers, {_fitting(model)} can"
+            ) from error
+        compiled = time.perf_counter()
+        try:
+            raw = chain.solve_via_data(model, data, warm_start=False, verbose=verbose, solver_opts=settings)
+            solved = time.perf_counter()
+            model.unpack_results(raw, chain, inverse)
+        except cp.SolverError as error:
+            raise RuntimeError(f"{name} failed: {error}") from error
+    W = model.var_dict["W"].value
+    if W is None:
+        raise RuntimeError(f"{name} returned no parameters: status {model.status!r}")
+    U = np.zeros((form.n_edges, form.dim))
+    if form.n_edges:
+        U = -model.constraints[0].dual_value / (unit * factor)
+    return ReferenceResult(
+        W=np.asarray(unit * W),
+        U=problem.lowered.raise_flows(U),
+        status=str(model.status),
+        value=float(model.value) / factor,
+        compile_seconds=compiled - start,
+        solve_seconds=solved - compiled,
+    )
+
+
+def _primal(form: StandardForm, unit: float, factor: float) -> cp.Problem:
+    """The primal over ``W / unit``, times ``factor``: its flows are those of the problem times ``unit * factor``."""
+    import cvxpy as cp
+
+    W = cp.Variable((form.n_nodes, form.dim), name="W")
+    objective = form.local.to_cvxpy(W, unit, factor)
+    if not form.n_edges:
+        return cp.Problem(cp.Minimize(objective))
+    Z = cp.Variable((form.n_edges, form.dim), name="Z")
+    objective += form.coupling.to_cvxpy(Z, unit, factor)
+    # the order of the two sides decides the sign of the flows, and linters swap the sides of Z == D @ W
+    return cp.Problem(cp.Minimize(objective), [Z - form.incidence @ W == 0])
+
+
+def _normalisation(form: StandardForm) -> tuple[float, float]:
+    """Unit of the parameters and factor of the objective: powers of two that bring both near one."""
+    zero_model = form.local.value(np.zeros((form.n_nodes, form.dim)))
+    smoothness = form.local.smoothness
+    used = np.isfinite(zero_model) & np.isfinite(smoothness) & (zero_model > 0) & (smoothness > 0)
+    if not used.any():
+        return 1.0, 1.0
+    value = zero_model[used].mean()
+    unit = np.sqrt(2.0 * value / smoothness[used].mean())
+    return float(2.0 ** np.round(np.log2(unit))), float(2.0 ** -np.round(np.log2(value)))
+
+
+def _fitting(model: cp.Problem) -> str:
+    """Names of the installed solvers that can express a model."""
+    import cvxpy as cp
+
+    fits = []
+    for name in cp.installed_solvers():
+        try:
+            model.get_problem_data(name)
+        except cp.SolverError:
+            continue
+        fits.append(name)
+    return " and ".join([", ".join(fits[:-1])] * (len(fits) > 1) + fits[-1:])
