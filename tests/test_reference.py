@@ -180,6 +180,9 @@ def test_sign_of_flows(solver: str, nodes: tuple[str, str], sign: float) -> None
     model = to_cvxpy(problem)
     model.solve(solver=solver)
     assert -model.constraints[0].dual_value[0, 0] == pytest.approx(sign, abs=1e-3)
+    dual = to_cvxpy_dual(problem)
+    dual.solve(solver=solver)
+    assert dual.var_dict["U"].value[0, 0] == pytest.approx(sign, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -247,9 +250,10 @@ def test_weighted_fused_lasso(weights: tuple[float, ...], w: tuple[float, ...] |
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "OSQP"])
 def test_one_parameter(name: str, solver: str) -> None:
     """All norms of one number are its absolute value, which OSQP takes as well."""
-    problem = gtv.GTVMin(nx.path_graph(2), [half_square(0), half_square(3)], penalty=PENALTIES[name], alpha=0.5)
+    losses = [half_square(0), half_square(3), half_square(0)]
+    problem = gtv.GTVMin(nx.path_graph(3), losses, penalty=PENALTIES[name], alpha=0.5)
     result = solve_reference(problem, solver)
-    expected = [1.0, 2.0] if name == "squared" else [0.5, 2.5]
+    expected = [0.75, 1.5, 0.75] if name == "squared" else [0.5, 2.0, 0.5]
     np.testing.assert_allclose(result.W[:, 0], expected, atol=1e-5)
     assert to_cvxpy_dual(problem).solve(solver=solver) == pytest.approx(result.value, rel=1e-4)
 
