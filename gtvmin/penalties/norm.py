@@ -162,17 +162,19 @@ def row_norm(V: Array, p: float) -> Array:
 
 def project_rows(V: Array, radius: Array, p: float) -> Array:
     """Euclidean projection of every row onto the p-norm ball of its radius."""
-    if p == np.inf:
+    if p == np.inf or V.shape[1] == 1:
         return np.clip(V, -radius[:, None], radius[:, None])
     if p == 2.0:
         size = row_norm(V, 2.0)
         factor = np.where(size > radius, radius / np.where(size > 0, size, 1.0), 1.0)
         return np.asarray(V * factor[:, None])
-    # l1: soft threshold at the level where the norm equals the radius (Duchi et al. 2008, Figure 1)
+    # l1: soft threshold at the level where the norm equals the radius (Duchi et al. 2008, Figure 1). It is found from
+    # the distances to the largest entry: from the entries themselves, rows much longer than the radius would cancel.
     size = np.abs(V)
-    outside = size.sum(axis=1) > radius
-    ordered = -np.sort(-size, axis=1)
-    levels = (np.cumsum(ordered, axis=1) - radius[:, None]) / np.arange(1, V.shape[1] + 1)
-    count = np.maximum((ordered > levels).sum(axis=1), 1)
-    level = np.where(outside, levels[np.arange(len(V)), count - 1], 0.0)
-    return np.asarray(np.sign(V) * np.maximum(size - level[:, None], 0.0))
+    below = size.max(axis=1, keepdims=True) - size
+    ordered = np.sort(below, axis=1)
+    shares = (radius[:, None] + np.cumsum(ordered, axis=1)) / np.arange(1, V.shape[1] + 1)
+    count = np.maximum((shares > ordered).sum(axis=1), 1)
+    share = shares[np.arange(len(V)), count - 1]
+    projected = np.sign(V) * np.maximum(share[:, None] - below, 0.0)
+    return np.asarray(np.where(size.sum(axis=1)[:, None] > radius[:, None], projected, V))
