@@ -259,7 +259,7 @@ def _losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
             )
         ordered = [losses.get(node, Zero()) for node in network.nodes]
     elif callable(losses):
-        ordered = [losses(node) for node in network.nodes]
+        ordered = [_call(losses, node) for node in network.nodes]
     else:
         ordered = list(losses)
         if len(ordered) != network.n_nodes:
@@ -268,6 +268,14 @@ def _losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
         if not isinstance(loss, Loss):
             raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}")
     return tuple(ordered)
+
+
+def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:
+    try:
+        return losses(node)
+    except Exception as error:
+        error.add_note(f"in the loss of node {node!r}")
+        raise
 
 
 def _common_dim(network: FLNetwork, losses: tuple[Loss, ...], dim: int | None) -> int:
