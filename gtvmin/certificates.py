@@ -18,6 +18,7 @@ from gtvmin.dual_repair import best_dual, dual_value, span_residual, zero_flow
 from gtvmin.errors import CertificateError
 from gtvmin.solvers.standard_form import Array, Assessment, Point, StandardForm
 from gtvmin.storage import write_atomically
+from gtvmin.validation import restore_frozen
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
@@ -87,6 +88,9 @@ class Certificate:
                 value.flags.writeable = False
             object.__setattr__(self, name, value)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore_frozen(self, state)
+
     def __str__(self) -> str:
         worst = ""
         if len(self.per_node) and np.isfinite(self.gap):
@@ -117,7 +121,7 @@ class Certificate:
         return self.relative_gap <= relative_gap
 
     def save(self, path: str | Path) -> Path:
-        """Write W, U and what was found to a JSON file, so that anyone can re-check it with :func:`load_certificate`."""
+        """Write W, U and the findings to a JSON file, so that anyone can re-check it with :func:`load_certificate`."""
         record = {
             "format": FORMAT,
             "problem_hash": self.problem_hash,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ __all__ = [
     "numeric_array",
     "positive_integer",
     "positive_number",
+    "restore_frozen",
 ]
 
 
@@ -52,6 +53,12 @@ def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Mark an array that a declared object owns as read-only."""
     array.flags.writeable = False
     return array
+
+
+def restore_frozen(declared: object, state: dict[str, Any]) -> None:
+    """Set the attributes of a copied or unpickled object: its arrays arrive writable and become read-only again."""
+    for name, value in state.items():
+        object.__setattr__(declared, name, frozen(value) if isinstance(value, np.ndarray) else value)
 
 
 def nonnegative_number(value: float, name: str) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gtvmin.validation import finite_array, positive_number
+from gtvmin.validation import finite_array, positive_number, restore_frozen
 
 if TYPE_CHECKING:
     from gtvmin.solvers.standard_form import Array, BlockFunction
@@ -61,6 +61,9 @@ class Loss(ABC):
         return Sum(tuple((scale * c, atom) for c, atom in self.terms()))
 
     __rmul__ = __mul__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore_frozen(self, state)
 
     def _block(self, w: ArrayLike) -> tuple[BlockFunction, Array]:
         from gtvmin.losses.stacking import stack_losses
@@ -124,6 +127,9 @@ class Sum(Loss):
     def terms(self) -> tuple[tuple[float, Loss], ...]:
         """The terms as declared."""
         return self._terms
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Sum, (self._terms,)
 
     def __repr__(self) -> str:
         return " + ".join(repr(atom) if c == 1.0 else f"{c:g} * {atom!r}" for c, atom in self._terms)
