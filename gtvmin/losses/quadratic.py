@@ -1,14 +1,14 @@
 """Losses that are sums of weighted squares of affine functions, stacked over devices.
 
 Device i has ``f_i(w) = sum_r omega_r (x_r^T w - y_r)^2`` over its rows r, so ``Q_i = 2 sum_r omega_r x_r x_r^T`` and
-``b_i = 2 sum_r omega_r y_r x_r``.  Values and gradients go through the rows, where nothing cancels; prox and conjugate
-go through ``Q_i``, scaled to a unit diagonal first so that columns in different units do no harm.
+``b_i = 2 sum_r omega_r y_r x_r``.  Values, gradients and prox go through the rows, where nothing cancels; the conjugate
+goes through ``Q_i``, scaled to a unit diagonal first so that columns in different units do no harm.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -92,17 +92,39 @@ class QuadraticBlocks(BlockFunction):
         """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
         return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X)
 
+    def _equal_counts(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Devices with the same number m >= 1 of rows, and the positions (k, m) of these rows, for each m."""
+        starts = np.cumsum(self.counts) - self.counts
+        for m in np.unique(self.counts[self.counts > 0]):
+            devices = np.flatnonzero(self.counts == m)
+            yield devices, starts[devices][:, None] + np.arange(m)
+
     @cached_property
     def gram(self) -> Array:
         """``Q_i``, shape (n_rows, dim, dim)."""
         Q = np.zeros((self.n_rows, self.dim, self.dim))
-        starts = np.cumsum(self.counts) - self.counts
-        for m in np.unique(self.counts[self.counts > 0]):  # one matrix product per number of rows
-            devices = np.flatnonzero(self.counts == m)
-            rows = starts[devices][:, None] + np.arange(m)
+        for devices, rows in self._equal_counts():
             X = self.X[rows]
             Q[devices] = 2.0 * (np.swapaxes(X * self.weight[rows][..., None], 1, 2) @ X)
         return Q
+
+    @cached_property
+    def _rotated(self) -> tuple[Array, Array, Array]:
+        """Singular values, right singular vectors (as rows) and targets that make ``f_i`` a sum of ``dim`` squares.
+
+        ``f_i(w) = sum_k (sigma_ik v_ik^T w - z_ik)^2 / 2 + constant``. The numbers come from the rows, since forming
+        Q_i would lose half of the digits of the small ones; those beyond the rank are zero.
+        """
+        root = np.sqrt(2.0 * self.weight)
+        data = np.column_stack([root[:, None] * self.X, root * self.y])
+        triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
+        for devices, rows in self._equal_counts():
+            triangle = np.linalg.qr(data[rows], mode="r")[:, : self.dim]
+            triangles[devices, : triangle.shape[1]] = triangle
+        left, sigma, right = np.linalg.svd(triangles[:, :, : self.dim])
+        targets = np.einsum("ijk,ij->ik", left, triangles[:, :, self.dim])
+        inside = np.arange(self.dim) < self._positive.sum(axis=1)[:, None]
+        return np.where(inside, sigma, 0.0), right, targets
 
     @cached_property
     def linear(self) -> Array:
@@ -155,13 +177,11 @@ class QuadraticBlocks(BlockFunction):
         """``(Q_i + I/step_i)^{-1} (b_i + v_i/step_i)`` with the inverses computed once."""
         from gtvmin.solvers.operators import multiply_blocks
 
-        shifted = self.gram + (1.0 / step)[:, None, None] * np.eye(self.dim)
-        scale = 1.0 / np.sqrt(np.einsum("ijj->ij", shifted))
-        inverse = np.linalg.inv(shifted * scale[:, :, None] * scale[:, None, :])
-        inverse *= scale[:, :, None] * scale[:, None, :]
-        offset = (inverse @ self.linear[:, :, None])[:, :, 0]
-        inverse /= step[:, None, None]
-        return lambda V: multiply_blocks(inverse, V, offset)
+        sigma, right, targets = self._rotated
+        shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
+        matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
+        offset = np.einsum("ikj,ik->ij", right, step[:, None] * sigma * shrink * targets)
+        return lambda V: multiply_blocks(matrix, V, offset)
 
     def _squared_dual_norm(self, R: Array) -> Array:
         """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
@@ -174,21 +194,21 @@ class QuadraticBlocks(BlockFunction):
         """Projection of every row onto the range of Q_i."""
         out = np.array(S, dtype=float)
         deficient = np.flatnonzero(~self.full_span)
-        out[deficient] -= np.einsum("ijk,ik->ij", self.null_projector, S[deficient])
+        # through a basis of the range: its rounding lies in the range too, however little of s_i does
+        coordinates = np.einsum("ijk,ij->ik", self._range_basis, S[deficient])
+        out[deficient] = np.einsum("ijk,ik->ij", self._range_basis, coordinates)
         return out
 
     @cached_property
-    def null_projector(self) -> Array:
-        """Orthogonal projectors onto the null space of Q_i, for the devices where it is not {0}."""
+    def _range_basis(self) -> Array:
+        """Orthonormal columns that span the range of Q_i, then zeros, for the devices where it is not everything."""
         deficient = np.flatnonzero(~self.full_span)
         scale, _, vectors = (part[deficient] for part in self._spectrum)
         null = ~self._positive[deficient]
-        # null(Q) = diag(s) null(diag(s) Q diag(s)); orthonormalise that basis, zero columns dropped
-        basis = scale[:, :, None] * vectors * null[:, None, :]
-        left = np.linalg.svd(basis)[0]
-        rank = null.sum(axis=1)
-        kept = left * (np.arange(self.dim)[None, :] < rank[:, None])[:, None, :]
-        return np.asarray(kept @ np.swapaxes(kept, 1, 2))
+        # null(Q) = diag(s) null(diag(s) Q diag(s)); the left singular vectors beyond its rank span its complement
+        left = np.linalg.svd(scale[:, :, None] * vectors * null[:, None, :])[0]
+        beyond = np.arange(self.dim)[None, :] >= null.sum(axis=1)[:, None]
+        return np.asarray(left * beyond[:, None, :])
 
     def _outside(self, S: Array) -> NDArray[np.bool_]:
         """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
