@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,15 +30,16 @@ FORMAT = "gtvmin problem 1"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+    """Write a file so that it is there whole or not at all, with the permissions of any new file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # not tempfile: its files can be read by their owner alone
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with temporary.open("xb") as stream:
             stream.write(content)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -159,11 +160,11 @@ def load_problem(path: str | Path) -> GTVMin:
         network = FLNetwork.from_edges(edges, weights=weights, nodes=nodes, coordinates=coordinates)
         losses = [_loss(entry, values) for entry in tree["losses"]]
         penalty = _declared(tree["penalty"], values, _known(Penalty))
-    except (KeyError, IndexError, TypeError, OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path} is not a saved problem: {error}") from error
-    return GTVMin(network, losses, penalty=penalty, alpha=tree["alpha"], dim=tree["dim"])
+        return GTVMin(network, losses, penalty=penalty, alpha=tree["alpha"], dim=tree["dim"])
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # a damaged archive fails in many ways: BadZipFile, zlib.error, EOFError, ...
+        raise ValueError(f"{path} is not a saved problem: {error!r}") from error
 
 
 def _known(base: type[Any]) -> dict[str, type[Any]]:
