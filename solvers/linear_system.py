@@ -103,7 +103,13 @@ def _factor(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], 
     diagonal = K.diagonal()
     shift = sparse.diags_array(SHIFT * np.where(diagonal > 0, diagonal, 1.0))
     factor = splu((K + shift).tocsc(), permc_spec="MMD_AT_PLUS_A")
-    return lambda R: factor.solve(R.ravel()).reshape(n, dim)
+
+    def solve(R: Array) -> Array:
+        """Solve with the shifted matrix, and once more for what the shift left over."""
+        first = factor.solve(R.ravel())
+        return np.asarray((first + factor.solve(R.ravel() - K @ first)).reshape(n, dim))
+
+    return solve
 
 
 def _block_inverses(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], Array]:
