@@ -172,7 +172,10 @@ def _reference(
 
     result = solve_reference(problem, **settings)
     name = f"cvxpy:{settings.get('solver', 'CLARABEL')}"
-    return name, Point(result.W, result.U), Status.FINISHED, 1, ()
+    # interior points miss an optimum of zero by a little, and no gap is small against that
+    form, zero = problem.lowered.form, np.zeros_like(result.W)
+    W = zero if form.objective(zero) < form.objective(result.W) else result.W
+    return name, Point(W, result.U), Status.FINISHED, 1, ()
 
 
 def recover_flows(problem: GTVMin, W: Array) -> Array:
