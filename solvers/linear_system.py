@@ -22,8 +22,8 @@ __all__ = ["LinearSystem"]
 
 # A sparse factor of a system this small is cheap even where it fills in.
 DIRECT_LIMIT = 3000
-# Shift of the factored matrix, relative to each entry of its diagonal: it makes a singular system (a component without labels)
-# solvable, and the refinement steps take its effect out again.
+# Shift of the factored matrix, relative to each entry of its diagonal: it makes a singular system (a component without
+# labels) solvable, and the refinement steps take its effect out again.
 SHIFT = 1e-12
 
 

@@ -108,7 +108,7 @@ def test_auto_takes_the_linear_system_where_it_can() -> None:
 def test_a_pair_that_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(CapabilityError, match=r"coupling\.quadratic.*adaptive_primal_dual"):
         problem_of("ridge", gtv.Norm(2)).solve("linear_system")
-    with pytest.raises(ValueError, match="'simplex' is unknown.*primal_dual"):
+    with pytest.raises(ValueError, match=r"'simplex' is unknown.*primal_dual"):
         problem_of("ridge", gtv.Norm(2)).solve("simplex")
 
 
