@@ -119,7 +119,7 @@ class QuadraticBlocks(BlockFunction):
         data = np.column_stack([root[:, None] * self.X, root * self.y])
         triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
         for devices, rows in self._equal_counts():
-            triangle = np.linalg.qr(data[rows], mode="r")[:, : self.dim]
+            triangle = np.asarray(np.linalg.qr(data[rows], mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
             triangles[devices, : triangle.shape[1]] = triangle
         left, sigma, right = np.linalg.svd(triangles[:, :, : self.dim])
         targets = np.einsum("ijk,ij->ik", left, triangles[:, :, self.dim])
