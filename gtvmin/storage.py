@@ -147,7 +147,8 @@ def load_problem(path: str | Path) -> GTVMin:
     from gtvmin.problem import GTVMin
 
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
+        # from memory: np.load leaves a damaged file open
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
             header, values = file["header"].tobytes(), np.asarray(file["values"], dtype=np.float64)
         tree = json.loads(header)
         if tree["format"] != FORMAT:
