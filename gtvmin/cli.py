@@ -1,0 +1,138 @@
+"""The command ``gtvmin``: solve a problem from CSV files, re-check a result, list what there is.
+
+Commands import what they need when they run, so that ``gtvmin --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gtvmin import __version__
+from gtvmin.cli_options import FILE, GAP
+from gtvmin.cli_solve import EXAMPLES, solve
+
+if TYPE_CHECKING:
+    from gtvmin.problem import GTVMin
+    from gtvmin.solvers.standard_form import Array
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, "--version", prog_name="gtvmin", message="%(prog)s %(version)s")
+def main() -> None:
+    r"""Learn a model per device over a network, with proof of how good it is.
+
+    Each device fits a linear model to its own rows, and neighbours are drawn together by a penalty on the difference of
+    their parameters. Every answer comes with a certificate: a bound on its distance to the optimum that anyone can
+    re-check.
+
+    \b
+    gtvmin solve --example sacramento
+    gtvmin solve --data data.csv --target y --features a,b --node site --edges edges.csv --alpha 1
+    gtvmin certify gtvmin-result
+    """
+
+
+main.add_command(solve)
+
+
+@main.command(short_help="Re-check a saved result.")
+@click.argument("source", type=click.Path(exists=True, path_type=Path), metavar="RESULT|PROBLEM")
+@click.argument("weights", type=FILE, required=False)
+@click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap to certify.")
+@click.pass_context
+def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float) -> None:
+    r"""Re-check a result: a folder of `gtvmin solve`, or a problem.npz and parameters for it.
+
+    \b
+    gtvmin certify gtvmin-result
+    gtvmin certify problem.npz weights.npy
+
+    Everything is computed anew from the declared problem. Of a folder, the parameters are those of parameters.csv and
+    the flows, which prove them, those of certificate.json. WEIGHTS may be a .csv (node labels first), a .npy (rows in
+    the order of the nodes) or a certificate .json; without flows, good ones are searched for.
+
+    Exit code: 0 if the parameters are certified to the relative gap, 1 if not, 2 for unusable input.
+    """
+    from gtvmin.certificates import certify as make_certificate
+
+    if source.is_dir() and weights is not None:
+        raise click.UsageError("give either a folder, or a problem.npz and its parameters")
+    problem, W, U, stored = _read_result(source) if source.is_dir() else _read_pair(source, weights)
+    certificate = make_certificate(problem, W, U)
+    click.echo(str(certificate))
+    if stored is not None and (stored != W).any():
+        i, k = divmod(int(abs(stored - W).argmax()), problem.dim)
+        place = f"node {problem.network.nodes[i]!r}, parameter {k + 1}"
+        values = f"{float(W[i, k])!r} instead of {float(stored[i, k])!r}"
+        click.echo(f"parameters.csv differs from certificate.json, most at {place}: {values}")
+    if certificate.holds(gap):
+        click.echo(f"certified: the relative gap {certificate.relative_gap:.3e} is at most {gap:g}")
+    else:
+        click.echo(f"NOT certified: the relative gap {certificate.relative_gap:.3e} is larger than {gap:g}")
+        ctx.exit(1)
+
+
+def _read_result(folder: Path) -> tuple[GTVMin, Array, Array, Array]:
+    """Problem, parameters of the table, flows and parameters of the certificate."""
+    from gtvmin.results import CERTIFICATE, PARAMETERS, PROBLEM, read_certified, read_parameters
+    from gtvmin.storage import load_problem
+
+    for name in (PROBLEM, CERTIFICATE, PARAMETERS):
+        if not (folder / name).is_file():
+            raise click.UsageError(f"{folder} is not a result of gtvmin solve: it has no {name}")
+    try:
+        problem = load_problem(folder / PROBLEM)
+        stored, U = read_certified(folder / CERTIFICATE, problem)
+        return problem, read_parameters(folder / PARAMETERS, problem), U, stored
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _read_pair(file: Path, weights: Path | None) -> tuple[GTVMin, Array, Array | None, None]:
+    """Problem, parameters, and their flows if the file holds them."""
+    from gtvmin.results import read_weights
+    from gtvmin.storage import load_problem
+
+    if weights is None:
+        raise click.UsageError("give the parameters after the problem: a .csv, .npy or certificate .json")
+    try:
+        problem = load_problem(file)
+        return problem, *read_weights(weights, problem), None
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+@main.command(name="list")
+def list_parts() -> None:
+    """Show solvers, losses, penalties and examples."""
+    import gtvmin.losses
+    import gtvmin.penalties
+    from gtvmin.cli_output import print_lists
+    from gtvmin.losses import Loss
+    from gtvmin.penalties import Penalty
+    from gtvmin.registry import make_solver, solver_names
+
+    def first_line(thing: Any) -> str:
+        return (thing.__doc__ or "").strip().partition("\n")[0].replace("``", "")
+
+    def kinds(module: Any, base: type[Any]) -> dict[str, str]:
+        members = [(name, getattr(module, name)) for name in module.__all__]
+        return {n: first_line(c) for n, c in members if isinstance(c, type) and issubclass(c, base) and c is not base}
+
+    print_lists(
+        {
+            "solvers (--method)": {
+                "auto": "The one of these that fits the problem best.",
+                **{name: first_line(type(make_solver(name))) for name in solver_names()},
+                "cvxpy": "Reference solution by CVXPY with Clarabel.",
+            },
+            "losses (--loss squared_error, ridge; all of them in Python)": kinds(gtvmin.losses, Loss),
+            "penalties (--penalty l2, l1, linf: Norm; squared: SquaredNorm)": kinds(gtvmin.penalties, Penalty),
+            "examples (--example)": {name: text for name, (text, _) in EXAMPLES.items()},
+        }
+    )
