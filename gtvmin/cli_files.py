@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import platform
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +62,8 @@ def draw_figures(study: Study, solution: Solution, chosen: str | None, tolerance
         figure = Figure(figsize=(8.4, 6.8), layout="constrained")
         values, label = colour_of(study, solution.weights, chosen)
         names = v.coordinates if len(v.coordinates) == 2 else None
+        # a dollar sign in a column's name starts no formula
+        label = label.replace("$", r"\$")
         plot_network(solution, values=values, label=label, coordinate_names=names, ax=figure.add_subplot())
         figures[NETWORK] = _png(figure)
     else:
@@ -73,7 +76,10 @@ def draw_figures(study: Study, solution: Solution, chosen: str | None, tolerance
 
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160)
+    with warnings.catch_warnings():
+        # a label in a script that the font lacks is drawn as boxes
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(buffer, format="png", dpi=160)
     return buffer.getvalue()
 
 

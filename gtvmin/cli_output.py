@@ -131,10 +131,10 @@ def _print_clusters(screen: Console, study: Study, solution: Solution) -> None:
     table.add_column("devices", justify="right")
     for name in shown:
         table.add_column(name, justify="right")
-    centred = net.coordinates is not None and len(study.variables.coordinates) == net.coordinates.shape[1] == 2
+    centred = net.coordinates is not None and net.coordinates.shape[1] == 2 and study.descriptions is None
     if centred:
         table.add_column(f"centre ({', '.join(study.variables.coordinates)})")
-    table.add_column("such as" if study.descriptions is None else "mostly")
+    table.add_column("such as" if study.descriptions is None else "mostly", no_wrap=True)
     for number in np.argsort(-sizes, kind="stable")[:CLUSTERS_SHOWN]:
         members = np.flatnonzero(numbers == number)
         row = [str(number), str(len(members)), *(_number(column[members].mean()) for column in shown.values())]
@@ -165,7 +165,7 @@ def _print_jumps(screen: Console, study: Study, solution: Solution) -> None:
         return
     shown = shown_parameters(study, W)
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("devices")
+    table.add_column("devices", no_wrap=True)
     for name in shown:
         table.add_column(name, justify="right")
     for e in largest:

@@ -142,7 +142,7 @@ def name_nodes(axes: Axes, solution: Solution, where: Array) -> None:
     halo = [withStroke(linewidth=2.0, foreground="white")]
     style: dict[str, Any] = {"fontsize": "x-small", "color": INK, "ha": "center", "zorder": 5, "path_effects": halo}
     for node, place in zip(nodes, where, strict=True):
-        axes.annotate(str(node), place, xytext=(0, 8), textcoords="offset points", **style)
+        axes.annotate(str(node), place, xytext=(0, 8), textcoords="offset points", parse_math=False, **style)
 
 
 def name_axes(
@@ -159,7 +159,7 @@ def name_axes(
     else:
         axes.set_aspect("equal", adjustable="datalim")
         if names is not None and len(names) == 2:
-            axes.set_xlabel(names[0])
-            axes.set_ylabel(names[1])
+            axes.set_xlabel(names[0], parse_math=False)
+            axes.set_ylabel(names[1], parse_math=False)
     if computed:
         axes.set_axis_off()

@@ -136,7 +136,7 @@ def read_table(path: str | Path) -> Table:
                 rows.append(row)
                 lines.append(reader.line_num)
     except csv.Error as error:
-        raise TableError(f"{file}, line {reader.line_num}: {error}") from None
+        raise TableError(f"{file}, line {reader.line_num}: a quoted cell does not end as it should ({error})") from None
     if not rows:
         raise TableError(f"{file} is empty: it needs a line of column names")
     header, rows, lines = rows[0], rows[1:], lines[1:]

@@ -348,6 +348,14 @@ def test_colours_can_be_chosen(folder, figures):
     assert by_slope != Path("gtvmin-result/network.png").read_bytes()
 
 
+def test_names_with_dollars_and_foreign_letters_are_drawn(folder, figures):
+    Path("data.csv").write_text("site,$y$,x^2 in $_{$\n$a$,1,2\n東京,2,5\n$^{,3,4\n", encoding="utf-8")
+    Path("edges.csv").write_text("from,to\n$a$,東京\n東京,$^{\n", encoding="utf-8")
+    target = ("--target", "$y$", "--features", "x^2 in $_{$")
+    result = invoke(*without("--target"), *target, "--standardise")
+    assert result.exit_code == 0, result.output
+
+
 # ---------------------------------------------------------------------------------------------------- not certified
 
 
@@ -473,6 +481,7 @@ DATA_FILES = [
     ("site,y\n,1\nb,2\n", ["'--node'", "line 2, column 'site': the cell is empty"]),
     ("site,y\na,1,7\nb,2\n", ["'--data'", "line 2: it has 3 cells, the header has 2"]),
     ('site,y\n"a\nb",1\nb\n', ["line 4: it has 1 cells"]),
+    ('site,y\n"a,1\nb,2\n', ["'--data'", "line 3: a quoted cell does not end"]),
     ("site,y\n", ["column names and no rows"]),
     ("", ["is empty"]),
     ("site,,y\na,1,1\n", ["line 1: column 2 has no name"]),
