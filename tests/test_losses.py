@@ -318,11 +318,13 @@ def test_curvature_constants(case: Any) -> None:
 @pytest.mark.parametrize("step", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("unit", [1e-6, 1e6, 1e8])
 def test_prox_leaves_alone_what_the_data_say_nothing_about(unit: float, step: float) -> None:
-    """One data point on the diagonal: the prox moves along it only, also where Q + I/step is singular in doubles."""
-    loss = gtv.SquaredError([[unit, unit]], [2.0 * unit], scale="sum")
-    np.testing.assert_allclose(loss.prox([3.0, 1.0 - 2e-3], step) @ [1, -1], 2.002, rtol=1e-13)
-    expected = 1.0 + (1.999 - 1.0) / (1.0 + 4.0 * step * unit**2)
-    np.testing.assert_allclose(loss.prox([3.0, 1.0 - 2e-3], step).mean(), expected, rtol=1e-9)
+    """Rows along one direction: the prox moves along it only, also where Q + I/step is singular in doubles."""
+    row, across = np.array([0.6, 0.8]), np.array([0.8, -0.6])
+    loss = gtv.SquaredError(unit * np.outer([0.1, 0.7, 0.3], row), unit * np.array([1.0, -2.0, 4.0]), scale="sum")
+    p = loss.prox(0.5 * row + 2.5 * across, step)
+    assert p @ across == pytest.approx(2.5, rel=1e-12)
+    growth = 2 * step * unit**2  # (0.5 + growth * sum c_r y_r) / (1 + growth * sum c_r^2) along the row
+    assert p @ row == pytest.approx((0.5 - 0.1 * growth) / (1 + 0.59 * growth), rel=1e-12, abs=1e-15)
 
 
 @given(cases(), st.integers(2, 4), st.data())
