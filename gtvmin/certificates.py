@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtvmin.dual_repair import best_dual, dual_value, span_residual, zero_flow
+from gtvmin.dual_repair import best_dual, complete_duals
 from gtvmin.errors import CertificateError
-from gtvmin.solvers.standard_form import Array, Assessment, Point, StandardForm
+from gtvmin.gap import gap_terms, objective_floor, relative_gap
+from gtvmin.solvers.standard_form import Array, Duals
 from gtvmin.storage import write_atomically
 from gtvmin.validation import restore_frozen
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
 
-__all__ = ["Certificate", "GapMonitor", "certify", "load_certificate"]
+__all__ = ["Certificate", "certify", "load_certificate"]
 
 FORMAT = "gtvmin certificate 1"
-# The gap is relative to the objective, but to no less than this share of the objective of the zero model: where a
-# perfect fit has objective 0, no gap would be small against it.
-ZERO_MODEL_SHARE = 1e-4
 _MADE_BY_CERTIFY = object()
 
 
@@ -46,7 +44,7 @@ class Certificate:
         The bound ``primal - gap <= min P``.
     gap, relative_gap : float
         Suboptimality bound: the sum of all terms and of ``rounding``.  Relative to the larger of ``|primal|``,
-        ``|dual|`` and 1e-4 times the objective of the zero model.  ``inf`` where no finite bound was found.
+        ``|dual|`` and 1e-10 times the objective of the zero model.  ``inf`` where no finite bound was found.
     rounding : float
         Estimate of the floating-point error in the gap; part of it, so that no gap below it is claimed.
     per_node : array (n_nodes,)
@@ -59,6 +57,8 @@ class Certificate:
         Largest violation of a device's linear conditions by the flows, relative to the flow through it.
     W, U : arrays
         What was certified, and the repaired flows that prove it.
+    duals : tuple of arrays
+        All repaired dual variables: those of the couplings, then those of the losses' data points.
     problem_hash : str
         SHA-256 of the declared problem.
     rigorous : bool
@@ -76,6 +76,7 @@ class Certificate:
     infeasibility: float
     W: Array
     U: Array
+    duals: Duals
     problem_hash: str
     rigorous: bool
 
@@ -84,8 +85,7 @@ class Certificate:
             raise CertificateError("a certificate can only be made by gtvmin.certify(problem, W, U)")
         for name, value in values.items():
             if isinstance(value, np.ndarray):
-                value = value.copy()
-                value.flags.writeable = False
+                value = _read_only(value)
             object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -135,13 +135,14 @@ class Certificate:
             "per_edge": [_json_number(v) for v in self.per_edge],
             "W": self.W.tolist(),
             "U": self.U.tolist(),
+            "duals": [dual.tolist() for dual in self.duals],
         }
         target = Path(path)
         write_atomically(target, json.dumps(record, allow_nan=False).encode())
         return target
 
 
-def certify(problem: GTVMin, W: Any, U: Any = None) -> Certificate:
+def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = None) -> Certificate:
     """Bound the suboptimality of any parameters.
 
     Parameters
@@ -153,6 +154,8 @@ def certify(problem: GTVMin, W: Any, U: Any = None) -> Certificate:
     U : array_like (n_edges, dim) or mapping, optional
         Flows from tail to head, from anywhere: they are repaired first, so that they need not be feasible.  Without
         them, good flows are searched for (which takes longer).
+    duals : tuple of arrays, optional
+        All dual variables, as :attr:`Certificate.duals` has them, instead of U.
 
     Returns
     -------
@@ -178,26 +181,20 @@ def certify(problem: GTVMin, W: Any, U: Any = None) -> Certificate:
     0.01
     """
     parameters = problem.parameters_array(W)
-    flows = problem.recover_flows(parameters) if U is None else problem.flows_array(U)
     lowered = problem.lowered
     form = lowered.form
-    (_, repaired), _ = best_dual(form, lowered.lower_flows(flows))
-    inside, off, throughput = span_residual(form, repaired)
-    differences = form.difference(parameters)
-    per_node = form.local.fenchel_young(parameters, inside)
-    edges = form.coupling.fenchel_young(differences, repaired)
-    rounding = (
-        float(form.local.rounding(parameters, inside).sum())
-        + float(form.coupling.rounding(differences, repaired).sum())
-        # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>
-        + float(off.sum() * np.linalg.norm(parameters, axis=1).max(initial=0.0))
-    )
-    if not np.isfinite(dual_value(form, repaired)):
-        per_node = np.where(off > 0, np.inf, per_node)
-    gap = float(per_node.sum() + edges.sum()) + rounding
+    if duals is None:
+        duals = problem.recover_duals(parameters) if U is None else lowered.lower_flows(problem.flows_array(U))
+    (_, repaired), _ = best_dual(form, complete_duals(form, parameters, duals))
+    terms = gap_terms(form, parameters, repaired)
+    per_node, per_edge, rounding = terms.per_node, np.zeros(lowered.n_edges), terms.rounding
+    for k, (term, shares) in enumerate(zip(form.terms, terms.per_row, strict=True)):
+        if k < len(lowered.edges):
+            per_edge[lowered.edges[k]] += shares
+        else:
+            per_node = per_node + np.bincount(term.map.ends[0], shares, form.n_nodes)
+    gap = terms.total + rounding
     primal = form.objective(parameters)
-    per_edge = np.zeros(lowered.n_edges)
-    per_edge[lowered.edges] = edges
     mu = form.local.strong_convexity
     radius = np.where(mu > 0, np.sqrt(2.0 * gap / np.where(mu > 0, mu, 1.0)), np.inf)
     return Certificate(
@@ -210,62 +207,13 @@ def certify(problem: GTVMin, W: Any, U: Any = None) -> Certificate:
         per_node=per_node,
         per_edge=per_edge,
         radius=radius,
-        infeasibility=float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0)),
+        infeasibility=terms.infeasibility,
         W=parameters,
         U=lowered.raise_flows(repaired),
+        duals=tuple(_read_only(dual) for dual in repaired),
         problem_hash=problem.hash,
         rigorous=False,
     )
-
-
-def objective_floor(form: StandardForm) -> float:
-    """Least size that a gap is compared with; see :class:`Certificate`."""
-    zero_model = abs(form.objective(np.zeros((form.n_nodes, form.dim))))
-    return ZERO_MODEL_SHARE * zero_model if np.isfinite(zero_model) else 0.0
-
-
-def relative_gap(gap: float, primal: float, floor: float) -> float:
-    """The gap over the size of the objective; see :class:`Certificate`."""
-    size = max(abs(primal), abs(primal - gap) if np.isfinite(gap) else 0.0, floor)
-    if size == 0:
-        return 0.0 if gap == 0 else np.inf
-    return gap / size
-
-
-class GapMonitor:
-    """Stopping test on the certified relative gap: keeps the best parameters and the best feasible flows seen.
-
-    Repairing flows can cost as much as many iterations; it is done only while its share of the run stays bounded.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The problem's arrays.
-    tolerance : float
-        Relative gap to reach.
-    """
-
-    def __init__(self, form: StandardForm, tolerance: float) -> None:
-        self.form, self.tolerance = form, tolerance
-        self.primal, self.W = np.inf, np.zeros((form.n_nodes, form.dim))
-        self.dual, self.U = zero_flow(form)
-        self.floor = objective_floor(form)
-        self.repair_cost = 0
-
-    def __call__(self, point: Point, iteration: int) -> Assessment:
-        """Assess a point."""
-        primal = self.form.objective(point.W)
-        if primal < self.primal or not np.isfinite(self.primal):
-            self.primal, self.W = primal, point.W.copy()
-        if point.U is not None and self.repair_cost <= iteration:
-            (dual, U), cost = best_dual(self.form, point.U)
-            self.repair_cost += cost if cost > 1 else 0
-            if dual > self.dual:
-                self.dual, self.U = dual, U
-        gap = max(self.primal - self.dual, 0.0)
-        relative = relative_gap(gap, self.primal, self.floor)
-        best = Point(self.W, self.U)
-        return Assessment(best, self.primal, self.dual, gap, relative, relative <= self.tolerance)
 
 
 def load_certificate(path: str | Path, problem: GTVMin) -> Certificate:
@@ -285,7 +233,8 @@ def load_certificate(path: str | Path, problem: GTVMin) -> Certificate:
     """
     try:
         record = json.loads(Path(path).read_bytes())
-        claimed_hash, W, U, claimed = record["problem_hash"], record["W"], record["U"], record["gap"]
+        claimed_hash, W, claimed = record["problem_hash"], record["W"], record["gap"]
+        duals = tuple(np.array(dual, dtype=float) for dual in record["duals"])
         fits = record["format"] == FORMAT
     except (ValueError, KeyError, TypeError) as error:
         raise CertificateError(f"{path} is not a saved certificate: {error}") from error
@@ -293,11 +242,22 @@ def load_certificate(path: str | Path, problem: GTVMin) -> Certificate:
         raise CertificateError(f"{path} has the format {record['format']!r}, expected {FORMAT!r}")
     if claimed_hash != problem.hash:
         raise CertificateError(f"{path} certifies the problem {str(claimed_hash)[:16]}..., not {problem.hash[:16]}...")
-    shape = (problem.network.n_edges, problem.dim)
-    certificate = certify(problem, W, np.reshape(U, shape) if not np.size(U) else U)
+    expected = problem.lowered.form.zero_duals()
+    if [dual.size for dual in duals] != [dual.size for dual in expected] or not all(
+        np.isfinite(d).all() for d in duals
+    ):
+        raise CertificateError(f"{path} holds duals of the wrong shape, or NaN or infinity")
+    shaped = tuple(dual.reshape(like.shape) for dual, like in zip(duals, expected, strict=True))
+    certificate = certify(problem, W, duals=shaped)
     if claimed is not None and certificate.gap > float(claimed) + 2.0 * certificate.rounding:
         raise CertificateError(f"{path} claims a gap of {claimed:.3e}, but only {certificate.gap:.3e} can be proved")
     return certificate
+
+
+def _read_only(array: Array) -> Array:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def _json_number(value: float) -> float | None:

@@ -1,8 +1,9 @@
-"""From raw flows to flows that the dual accepts, and the bound that they prove.
+"""From raw dual variables to ones that the dual accepts, and the bound that they prove.
 
-A flow matrix U is dual feasible if ``s_i = -(D^T U)_i`` lies in the domain of ``L_i^*`` for every device and ``U_e`` in
-that of the penalty's conjugate for every edge.  A device with fewer independent rows than parameters, or none, puts
-linear conditions on its net flow; solvers meet them in the limit only.  Any repaired U gives a valid bound.
+Duals U (one array per term) are feasible if each row lies in the domain of its function's conjugate, and if
+``s_i = -(sum_k K_k^T U_k)_i`` lies in that of the quadratic part's, for every device: a device with fewer independent
+least-squares rows than parameters, or none, puts linear conditions on it.  Solvers meet them in the limit only.  Any
+repaired U gives a valid bound.
 """
 
 from __future__ import annotations
@@ -11,145 +12,222 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gtvmin.solvers.standard_form import Array, StandardForm
+from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
-__all__ = ["DualPoint", "best_dual", "dual_value", "span_residual", "zero_flow"]
+__all__ = ["DualPoint", "best_dual", "complete_duals", "dual_value", "span_residual", "zero_dual"]
 
-DualPoint = tuple[float, Array]
-"""A dual value and the flows that reach it."""
+DualPoint = tuple[float, Duals]
+"""A dual value and the duals that reach it."""
 
 EPS = float(np.finfo(float).eps)
-# A residual in the linear conditions below this share of the flow through the device is rounding, charged as such.
+# A residual in the linear conditions below this share of the throughput is rounding, and charged as such.
 SPAN_TOLERANCE = 1e-9
-# Every device is granted at least this share of the norm of all flows as the flow through it.
+# Every device is granted at least this share of the norm of all duals as the throughput.
 THROUGHPUT_FLOOR = 1e-3
-# Conjugate gradients stop at this share of the norm of all flows: relative to the residual they would stall.
+# Conjugate gradients stop at this share of the norm of all duals: relative to the residual they would stall.
 CG_TOLERANCE = 1e-13
 CG_LIMIT = 1000
-# How far a saturated edge may still move outwards: near the optimum a smaller share is better.
+# How far a saturated row may still move outwards: near the optimum a smaller share is better.
 FACE_FLOOR = 1e-4
 ALTERNATIONS = 3
 OVERSHOOT = 1.5
+BISECTIONS = 40
 
 Metric = Callable[[Array], Array]
 
 
-def span_residual(form: StandardForm, U: Array) -> tuple[Array, Array, Array]:
-    """Net flows moved into the conjugates' span, how far each was off, and the throughput it is measured by."""
-    S = -form.divergence(U)
-    inside = form.local.project_dual(S)
-    size = np.linalg.norm(U, axis=1)
-    throughput = np.bincount(form.tail, size, form.n_nodes) + np.bincount(form.head, size, form.n_nodes)
-    # where next to nothing flows, what conjugate gradients leave is large against it: all flows are the measure then
-    throughput = np.maximum(throughput, THROUGHPUT_FLOOR * np.linalg.norm(U))
-    return inside, np.asarray(np.linalg.norm(S - inside, axis=1)), np.asarray(throughput, dtype=float)
+def complete_duals(form: StandardForm, W: Array, U: Duals) -> Duals:
+    """Add a subgradient at W for each term that a solver gave no dual for (those of the losses come last)."""
+    missing = form.terms[len(U) :]
+    return (*U, *(term.function.subgradient(term.map.apply(W)) for term in missing))
 
 
-def dual_value(form: StandardForm, U: Array) -> float:
-    """``-sum_i L_i^*(-(D^T U)_i) - sum_e g_e^*(U_e)``, ``-inf`` if U is infeasible."""
+def span_residual(form: StandardForm, U: Duals) -> tuple[Array, Array, Array]:
+    """Net duals moved into the conjugates' span, how far each was off, and the throughput it is measured by."""
+    S = -form.adjoint(U)
+    inside = form.quadratic.project_dual(S)
+    throughput = np.linalg.norm(inside, axis=1)
+    for term, dual in zip(form.terms, U, strict=True):
+        size = np.linalg.norm(dual, axis=1)
+        for end, norm in zip(term.map.ends, term.map.sizes(), strict=True):
+            throughput += np.bincount(end, norm * size, form.n_nodes)
+    # where next to nothing flows, what conjugate gradients leave is large against it: all duals are the measure then
+    throughput = np.maximum(throughput, THROUGHPUT_FLOOR * _norm(U))
+    return inside, np.asarray(np.linalg.norm(S - inside, axis=1)), throughput
+
+
+def dual_value(form: StandardForm, U: Duals) -> float:
+    """``-q^*(-sum_k K_k^T U_k) - sum_k g_k^*(U_k)``, ``-inf`` if U is infeasible."""
     inside, off, throughput = span_residual(form, U)
     if (off > SPAN_TOLERANCE * throughput).any():
         return -np.inf
-    return -float(form.local.conjugate(inside).sum() + form.coupling.conjugate(U).sum())
+    total = float(form.quadratic.conjugate(inside).sum())
+    for term, dual in zip(form.terms, U, strict=True):
+        total += float(term.function.conjugate(dual).sum())
+    return -total
 
 
-def zero_flow(form: StandardForm) -> DualPoint:
-    """The flow zero, feasible whenever every loss is bounded below."""
-    U = np.zeros((form.n_edges, form.dim))
+def zero_dual(form: StandardForm) -> DualPoint:
+    """The dual zero, feasible whenever every function is bounded below."""
+    U = form.zero_duals()
     return dual_value(form, U), U
 
 
-def best_dual(form: StandardForm, U: Array) -> tuple[DualPoint, int]:
-    """Best of the repairs of U and of the zero flow, and how many products with D they cost."""
-    best = zero_flow(form)
+def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> tuple[DualPoint, int]:
+    """Best of the repairs of U, of the zero dual and of a known one, and how many products with K they cost."""
+    zero = zero_dual(form)
+    best = zero if known is None else max(zero, known, key=_value)
     inside = _pull_in(form, U)
-    if form.local.full_span.all():
-        return max(best, (dual_value(form, inside), inside), key=lambda point: point[0]), 1
-    cost = 0
-    least_squares, used = _satisfy_span(form, inside, lambda Z: Z)
-    cost += used
+    # already as good as conjugate gradients would make it: then it is kept to the bit, and proves the same again
+    if form.quadratic.full_span.all() or _residual_share(form, inside) <= 2.0 * CG_TOLERANCE:
+        return max(best, (dual_value(form, inside), inside), key=_value), 1
+    anchor = zero if np.isfinite(zero[0]) else best
+    least_squares, cost = _satisfy_span(form, inside, _metrics(form))
     candidates = [least_squares]
-    if _largest_gauge(form, least_squares) > 1.0:
-        face, used = _satisfy_span(form, inside, form.coupling.dual_metric(inside, FACE_FLOOR))
+    if not _in_domain(form, least_squares):
+        face, used = _satisfy_span(form, inside, _metrics(form, inside))
         cost += used
         alternated = least_squares
         for _ in range(ALTERNATIONS):
-            alternated = alternated + OVERSHOOT * (form.coupling.project_domain(alternated) - alternated)
-            alternated, used = _satisfy_span(form, alternated, lambda Z: Z)
+            moved = tuple(
+                dual + OVERSHOOT * (term.function.project_domain(dual) - dual)
+                for term, dual in zip(form.terms, alternated, strict=True)
+            )
+            alternated, used = _satisfy_span(form, moved, _metrics(form))
             cost += used
         candidates += [face, alternated]
     for candidate in candidates:
-        best = max(best, _scale(form, candidate), key=lambda point: point[0])
+        best = max(best, _best_between(form, anchor, candidate), key=_value)
     return best, cost
 
 
-def _pull_in(form: StandardForm, U: Array) -> Array:
-    """Project every edge into its domain, and a rounding error further where the projection ends outside."""
-    inside = form.coupling.project_domain(U)
-    gauge = form.coupling.dual_gauge(inside)
-    outside = gauge > 1.0
-    if outside.any():
-        inside = inside * np.where(outside, (1.0 - 4 * EPS) / np.where(outside, gauge, 1.0), 1.0)[:, None]
-    return inside
+def _value(point: DualPoint) -> float:
+    return point[0]
 
 
-def _largest_gauge(form: StandardForm, U: Array) -> float:
-    return float(form.coupling.dual_gauge(U).max(initial=0.0))
+def _norm(U: Duals) -> float:
+    return float(np.sqrt(sum(float(np.vdot(dual, dual)) for dual in U)))
 
 
-def _scale(form: StandardForm, U: Array) -> DualPoint:
-    """Best multiple of U: the linear conditions survive scaling, and theta -> dual value is concave.
+def _residual_share(form: StandardForm, U: Duals) -> float:
+    """Violation of the linear conditions over the norm of all duals."""
+    off, norm = float(np.linalg.norm(span_residual(form, U)[1])), _norm(U)
+    return off / norm if norm > 0 else (np.inf if off > 0 else 0.0)
 
-    For quadratic losses it is a parabola, which three values determine.
+
+def _pull_in(form: StandardForm, U: Duals) -> Duals:
+    """Project every row into its domain, and a rounding error further where the projection ends outside."""
+    out = []
+    for term, dual in zip(form.terms, U, strict=True):
+        inside = term.function.project_domain(dual)
+        gauge = term.function.dual_gauge(inside)
+        outside = (gauge > 1.0) & np.isfinite(gauge)
+        if outside.any():
+            inside = inside * np.where(outside, (1.0 - 4 * EPS) / np.where(outside, gauge, 1.0), 1.0)[:, None]
+        out.append(inside)
+    return tuple(out)
+
+
+def _in_domain(form: StandardForm, U: Duals) -> bool:
+    return _largest_gauge(form, U) <= 1.0
+
+
+def _largest_gauge(form: StandardForm, U: Duals) -> float:
+    gauges = (term.function.dual_gauge(dual).max(initial=0.0) for term, dual in zip(form.terms, U, strict=True))
+    return float(max(gauges, default=0.0))
+
+
+def _combine(a: Duals, b: Duals, theta: float) -> Duals:
+    return tuple(x + theta * (y - x) for x, y in zip(a, b, strict=True))
+
+
+def _best_between(form: StandardForm, anchor: DualPoint, U: Duals) -> DualPoint:
+    """Best point on the line from a feasible anchor through U: both meet the linear conditions, so all of it does.
+
+    The dual value is concave along it, and a parabola for quadratic losses, which three values determine.
     """
-    gauge = _largest_gauge(form, U)
-    most = (1.0 - 4 * EPS) / gauge if gauge > 0 else np.inf
+    origin, start = anchor
+    if not np.isfinite(origin):
+        return dual_value(form, U), U
+
+    def value(theta: float) -> float:
+        return dual_value(form, _combine(start, U, theta))
+
+    most = _furthest(form, start, U)
     full = min(most, 1.0)
-    origin = dual_value(form, 0.0 * U)
-    end, middle = dual_value(form, full * U), dual_value(form, 0.5 * full * U)
+    end, middle = value(full), value(0.5 * full)
     best = max((end, full), (middle, 0.5 * full), (origin, 0.0))
-    if np.isfinite(origin + end + middle):
+    if np.isfinite(middle + end):
         curvature = origin - 2.0 * middle + end
         if curvature < 0:
             vertex = 0.5 * full * (1.0 - (end - origin) / (2.0 * curvature))
             theta = min(max(vertex, 0.0), most)
-            best = max(best, (dual_value(form, theta * U), theta))
-    return best[0], best[1] * U
+            best = max(best, (value(theta), theta))
+    return best[0], _combine(start, U, best[1])
 
 
-def _satisfy_span(form: StandardForm, U: Array, metric: Metric) -> tuple[Array, int]:
-    """Least change of U, in the metric's inverse, after which every net flow lies in its span.
+def _furthest(form: StandardForm, start: Duals, U: Duals) -> float:
+    """Largest multiple of the step from ``start`` to U that stays in the domains."""
+    if not any(dual.any() for dual in start):
+        gauge = _largest_gauge(form, U)
+        return float("inf") if gauge == 0 else (1.0 - 4 * EPS) / gauge
+    low, high = 0.0, 1.0
+    if _in_domain(form, U):
+        return 1.0
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _in_domain(form, _combine(start, U, middle)) else (low, middle)
+    return low
 
-    ``U - M D v`` with v from conjugate gradients on ``N D^T M D N v = N D^T U``, N the projections onto the
-    complements of the spans.
+
+def _metrics(form: StandardForm, U: Duals | None = None) -> list[Metric]:
+    """How freely each row may move: by the size of its map, and if U is given hardly out of its domain."""
+    metrics = []
+    for k, term in enumerate(form.terms):
+        size = np.max(term.map.sizes(), axis=0)
+        scale = (1.0 / np.where(size > 0, size, 1.0) ** 2)[:, None]
+        inner = None if U is None else term.function.dual_metric(U[k], FACE_FLOOR)
+        metrics.append(_scaled(scale, inner))
+    return metrics
+
+
+def _scaled(scale: Array, inner: Metric | None) -> Metric:
+    return (lambda Z: scale * Z) if inner is None else (lambda Z: scale * inner(Z))
+
+
+def _satisfy_span(form: StandardForm, U: Duals, metrics: list[Metric]) -> tuple[Duals, int]:
+    """Least change of U, in the metrics' inverse, after which every net dual lies in its span.
+
+    ``U_k - M_k K_k v`` with v from conjugate gradients on ``N sum_k K_k^T M_k K_k N v = N (sum_k K_k^T U_k + c)``, N
+    the projections onto the complements of the spans and c the losses' linear terms.
     """
+    quadratic = form.quadratic
 
-    def complement(V: Array) -> Array:
-        return V - form.local.project_dual(V)
+    def moves(V: Array) -> Duals:
+        return tuple(metric(term.map.apply(V)) for term, metric in zip(form.terms, metrics, strict=True))
 
-    def apply(V: Array) -> Array:
-        return complement(form.divergence(metric(form.difference(V))))
-
-    target = CG_TOLERANCE * float(np.linalg.norm(U))
-    counts = np.maximum(form.neighbour_counts, 1)[:, None]  # Jacobi; a scalar per row keeps to the complement
+    target = CG_TOLERANCE * _norm(U)
+    weights = np.zeros(form.n_nodes)  # Jacobi; a scalar per device keeps to the complement
+    for term, metric in zip(form.terms, metrics, strict=True):
+        weights += term.map.at_nodes(metric(np.ones((term.map.n_rows, term.map.width))).mean(axis=1))
+    scale = np.where(weights > 0, weights, 1.0)[:, None]
     v = np.zeros((form.n_nodes, form.dim))
-    residual = complement(form.divergence(U))
-    scaled = residual / counts
+    S = -form.adjoint(U)
+    residual = quadratic.project_dual(S) - S
+    scaled = residual / scale
     direction = scaled
     product = float(np.vdot(residual, scaled))
     products = 1
-    while products <= CG_LIMIT:
-        if float(np.linalg.norm(residual)) <= target:
-            break
-        image = apply(direction)
+    while products <= CG_LIMIT and float(np.linalg.norm(residual)) > target:
+        image = quadratic.complement(form.adjoint(moves(direction)))
         curvature = float(np.vdot(direction, image))
         if curvature <= 0:
             break
         length = product / curvature
         v = v + length * direction
         residual = residual - length * image
-        scaled = residual / counts
+        scaled = residual / scale
         previous, product = product, float(np.vdot(residual, scaled))
         direction = scaled + (product / previous) * direction
         products += 1
-    return U - metric(form.difference(v)), products
+    return tuple(dual - move for dual, move in zip(U, moves(v), strict=True)), products

@@ -17,7 +17,7 @@ from gtvmin.losses.zero import Zero
 from gtvmin.lowering import Lowered, lower
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm, Penalty
-from gtvmin.solvers.standard_form import Array
+from gtvmin.solvers.standard_form import Array, Duals
 from gtvmin.validation import finite_array, nonnegative_number, positive_integer
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class GTVMin:
         for k in range(form.dim):
             axis = np.zeros((form.n_nodes, form.dim))
             axis[:, k] = 1.0
-            spans[:, :, k] = form.local.project_dual(axis)
+            spans[:, :, k] = axis - form.quadratic.complement(axis)
+            for term in form.rows:
+                spans[:, :, k] += term.map.adjoint(term.map.apply(axis))
         component = self.network.component_ids if form.n_edges else np.arange(form.n_nodes)
         total = np.zeros((int(component.max()) + 1, form.dim, form.dim))
         np.add.at(total, component, spans)
@@ -193,11 +195,11 @@ class GTVMin:
 
         return certify(self, W, U)
 
-    def recover_flows(self, W: Array) -> Array:
-        """Flows that prove the parameters W as good as they are; see :func:`gtvmin.solving.recover_flows`."""
-        from gtvmin.solving import recover_flows
+    def recover_duals(self, W: Array) -> Duals:
+        """Duals that prove the parameters W as good as they are; see :func:`gtvmin.solving.recover_duals`."""
+        from gtvmin.solving import recover_duals
 
-        return recover_flows(self, W)
+        return recover_duals(self, W)
 
     def to_cvxpy(self) -> Any:
         """A ``cvxpy.Problem``, to solve or to extend; see :func:`gtvmin.reference.to_cvxpy`."""

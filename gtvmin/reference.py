@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtvmin.errors import CapabilityError
-from gtvmin.solvers.standard_form import Array, StandardForm
+from gtvmin.solvers.linear_maps import EdgeDifference, LinearMap
+from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -38,6 +39,8 @@ class ReferenceResult:
         Parameters.
     U : array (n_edges, dim)
         Flows from tail to head on the declared edges; zero where alpha is zero.
+    duals : tuple of arrays
+        All dual variables, one array per term of the standard form.
     status : str
         CVXPY's status: ``"optimal"``, ``"optimal_inaccurate"`` if the solver stalled before it met its tolerances, or
         ``"user_limit"`` if it ran out of iterations.
@@ -49,6 +52,7 @@ class ReferenceResult:
 
     W: Array
     U: Array
+    duals: Duals
     status: str
     value: float
     compile_seconds: float
@@ -125,14 +129,20 @@ def to_cvxpy_dual(problem: GTVMin) -> cp.Problem:
     import cvxpy as cp
 
     form = problem.lowered.form
-    if not form.n_edges:
-        zero = cp.Constant(np.zeros((form.n_nodes, form.dim)))
-        value, conditions = form.local.conjugate_to_cvxpy(zero)
-        return cp.Problem(cp.Maximize(-value), conditions)
-    U = cp.Variable((form.n_edges, form.dim), name="U")
-    of_devices, device_conditions = form.local.conjugate_to_cvxpy(-(form.incidence.T @ U))
-    of_edges, edge_conditions = form.coupling.conjugate_to_cvxpy(U)
-    return cp.Problem(cp.Maximize(-of_devices - of_edges), device_conditions + edge_conditions)
+    net: Any = 0
+    value: Any = 0
+    conditions: list[Any] = []
+    for k, term in enumerate(form.terms):
+        if not term.map.n_rows:
+            continue
+        U = cp.Variable((term.map.n_rows, term.map.width), name=_name("U", k))
+        conjugate, domain = term.function.conjugate_to_cvxpy(U)
+        value += conjugate
+        conditions += domain
+        net += _transposed(term.map, U)
+    zero = cp.Constant(np.zeros((form.n_nodes, form.dim)))
+    of_devices, device_conditions = form.quadratic.conjugate_to_cvxpy(zero - net)
+    return cp.Problem(cp.Maximize(-of_devices - value), device_conditions + conditions)
 
 
 def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -> ReferenceResult:
@@ -207,12 +217,15 @@ def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -
     W = model.var_dict["W"].value
     if W is None:
         raise RuntimeError(f"{name} returned no parameters: status {model.status!r}")
-    U = np.zeros((form.n_edges, form.dim))
-    if form.n_edges:
-        U = -model.constraints[0].dual_value / (unit * factor)
+    multipliers = iter(model.constraints)
+    duals = tuple(
+        -np.asarray(next(multipliers).dual_value) / (unit * factor) if term.map.n_rows else zero
+        for term, zero in zip(form.terms, form.zero_duals(), strict=True)
+    )
     return ReferenceResult(
         W=np.asarray(unit * W),
-        U=problem.lowered.raise_flows(U),
+        U=problem.lowered.raise_flows(duals),
+        duals=duals,
         status=str(model.status),
         value=float(model.value) / factor,
         compile_seconds=compiled - start,
@@ -221,23 +234,49 @@ def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -
 
 
 def _primal(form: StandardForm, unit: float, factor: float) -> cp.Problem:
-    """The primal over ``W / unit``, times ``factor``: its flows are those of the problem times ``unit * factor``."""
+    """The primal over ``W / unit``, times ``factor``: its duals are those of the problem times ``unit * factor``."""
     import cvxpy as cp
 
     W = cp.Variable((form.n_nodes, form.dim), name="W")
-    objective = form.local.to_cvxpy(W, unit, factor)
-    if not form.n_edges:
-        return cp.Problem(cp.Minimize(objective))
-    Z = cp.Variable((form.n_edges, form.dim), name="Z")
-    objective += form.coupling.to_cvxpy(Z, unit, factor)
-    # the order of the two sides decides the sign of the flows, and linters swap the sides of Z == D @ W
-    return cp.Problem(cp.Minimize(objective), [Z - form.incidence @ W == 0])
+    objective = form.quadratic.to_cvxpy(W, unit, factor)
+    ties = []
+    for k, term in enumerate(form.terms):
+        if not term.map.n_rows:
+            continue
+        Z = cp.Variable((term.map.n_rows, term.map.width), name=_name("Z", k))
+        objective += term.function.to_cvxpy(Z, unit, factor)
+        # the order of the two sides decides the sign of the duals, and linters swap the sides of Z == K W
+        ties.append(Z - _applied(term.map, W) == 0)
+    return cp.Problem(cp.Minimize(objective), ties)
+
+
+def _name(letter: str, k: int) -> str:
+    """The variable of the first term has the letter alone."""
+    return letter if k == 0 else f"{letter}{k}"
+
+
+def _applied(map: LinearMap, W: Any) -> Any:
+    """``K W`` for a CVXPY expression."""
+    import cvxpy as cp
+
+    if isinstance(map, EdgeDifference):
+        return map.incidence @ W
+    return cp.reshape(map.matrix() @ cp.vec(W, order="C"), (map.n_rows, map.width), order="C")
+
+
+def _transposed(map: LinearMap, U: Any) -> Any:
+    """``K^T U`` for a CVXPY expression."""
+    import cvxpy as cp
+
+    if isinstance(map, EdgeDifference):
+        return map.incidence.T @ U
+    return cp.reshape(map.matrix().T @ cp.vec(U, order="C"), (map.n_nodes, map.dim), order="C")
 
 
 def _normalisation(form: StandardForm) -> tuple[float, float]:
     """Unit of the parameters and factor of the objective: powers of two that bring both near one."""
-    zero_model = form.local.value(np.zeros((form.n_nodes, form.dim)))
-    smoothness = form.local.smoothness
+    zero_model = form.quadratic.value(np.zeros((form.n_nodes, form.dim)))
+    smoothness = form.quadratic.smoothness
     used = np.isfinite(zero_model) & np.isfinite(smoothness) & (zero_model > 0) & (smoothness > 0)
     if not used.any():
         return 1.0, 1.0

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtvmin.certificates import GapMonitor, certify
+from gtvmin.certificates import certify
 from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
+from gtvmin.gap import GapMonitor
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solution import Solution
 from gtvmin.solvers.driver import Record, Result, Status, missing_capabilities, run
-from gtvmin.solvers.standard_form import Array, Assessment, Point, StandardForm
+from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
 from gtvmin.validation import nonnegative_number, positive_integer
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
 
-__all__ = ["choose_method", "recover_flows", "solve"]
+__all__ = ["choose_method", "recover_duals", "solve"]
 
 RECOVERY_ITERATIONS = 20_000
 # Flows for a given W are searched until the bound stops rising by this share of the remaining gap.
@@ -34,7 +35,7 @@ def choose_method(form: StandardForm) -> str:
     Quadratic losses with a quadratic penalty, or uncoupled, are one linear system; anything else goes to the adaptive
     primal-dual method.
     """
-    quadratic = {"local.quadratic", "coupling.quadratic"}
+    quadratic = {"local.quadratic", "couplings.quadratic"}
     return "linear_system" if quadratic <= form.capabilities else "adaptive_primal_dual"
 
 
@@ -108,8 +109,7 @@ def solve(
     else:
         name, result = _iterate(problem, method, tolerance, max_iter, time_limit, start, progress, settings)
         point, status, iterations, history = result.point, result.status, result.iterations, result.history
-    flows = np.zeros((problem.network.n_edges, problem.dim)) if point.U is None else point.U
-    certificate = certify(problem, point.W, flows)
+    certificate = certify(problem, point.W, duals=() if point.U is None else point.U)
     if certificate.holds(tolerance):
         status = Status.CERTIFIED
     elif status is Status.CERTIFIED:
@@ -135,8 +135,7 @@ def _iterate(
     progress: Callable[[Record], None] | None,
     settings: dict[str, Any],
 ) -> tuple[str, Result]:
-    lowered = problem.lowered
-    form = lowered.form
+    form = problem.lowered.form
     name = choose_method(form) if method == "auto" else method
     solver = make_solver(name, **settings) if isinstance(name, str) else name
     label = name if isinstance(name, str) else type(solver).__name__
@@ -149,8 +148,8 @@ def _iterate(
         )
     first = None
     if start is not None:
-        flows = getattr(start, "flows", None)
-        first = lowered.lower_point(Point(problem.parameters_array(start), flows))
+        certificate = getattr(start, "certificate", None)
+        first = Point(problem.parameters_array(start), None if certificate is None else certificate.duals)
     result = run(
         solver,
         form,
@@ -160,9 +159,7 @@ def _iterate(
         time_limit=time_limit,
         progress=progress,
     )
-    flows = None if result.point.U is None else lowered.raise_flows(result.point.U)
-    best = Point(result.point.W, flows)
-    return label, Result(best, result.status, result.iterations, result.seconds, result.history)
+    return label, result
 
 
 def _reference(
@@ -175,13 +172,13 @@ def _reference(
     # interior points miss an optimum of zero by a little, and no gap is small against that
     form, zero = problem.lowered.form, np.zeros_like(result.W)
     W = zero if form.objective(zero) < form.objective(result.W) else result.W
-    return name, Point(W, result.U), Status.FINISHED, 1, ()
+    return name, Point(W, result.duals), Status.FINISHED, 1, ()
 
 
-def recover_flows(problem: GTVMin, W: Array) -> Array:
-    """Flows that prove parameters as good as they are, found from the parameters alone.
+def recover_duals(problem: GTVMin, W: Array) -> Duals:
+    """Duals that prove parameters as good as they are, found from the parameters alone.
 
-    Runs the primal-dual method from W and keeps the flows with the highest bound, until the bound on the
+    Runs the primal-dual method from W and keeps the duals with the highest bound, until the bound on the
     suboptimality of W stalls.
 
     Parameters
@@ -193,14 +190,13 @@ def recover_flows(problem: GTVMin, W: Array) -> Array:
 
     Returns
     -------
-    array (n_edges, dim)
+    tuple of arrays
+        One per term of the standard form.
     """
-    lowered = problem.lowered
-    form = lowered.form
+    form = problem.lowered.form
     monitor = _BoundMonitor(form, form.objective(W))
     result = run(make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS)
-    flows = result.point.U
-    return lowered.raise_flows(np.zeros((form.n_edges, form.dim)) if flows is None else flows)
+    return form.zero_duals() if result.point.U is None else result.point.U
 
 
 class _BoundMonitor:

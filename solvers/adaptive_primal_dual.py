@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from .primal_dual import PrimalDual, PrimalDualState, node_steps
-from .standard_form import Array, Point, StandardForm
+from .primal_dual import PrimalDual, PrimalDualState, Steps
+from .standard_form import Array, Duals, Point, StandardForm
 
 __all__ = ["AdaptivePrimalDual"]
 
@@ -34,7 +34,7 @@ class AdaptiveState:
     scale: float
     iteration: int
     next_adaptation: int
-    balanced: tuple[Array, Array]
+    balanced: tuple[Array, Duals]
     proximal: Point
 
 
@@ -73,7 +73,7 @@ class AdaptivePrimalDual:
         inner = PrimalDual(state.scale).step(form, inner)
         state.proximal = Point(inner.W, inner.U)
         inner.W = W + self.relaxation * (inner.W - W)
-        inner.U = U + self.relaxation * (inner.U - U)
+        inner.U = tuple(old + self.relaxation * (new - old) for old, new in zip(U, inner.U, strict=True))
         state.iteration += 1
         if state.iteration >= state.next_adaptation:
             self._adapt(form, state)
@@ -81,10 +81,14 @@ class AdaptivePrimalDual:
 
     def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:
         """Move the scale by the root of the ratio of primal to dual movement."""
-        degree = form.neighbour_counts[:, None]
         W, U = state.balanced
-        primal = float((degree * (state.inner.W - W) ** 2).sum())
-        dual = 2.0 * float(((state.inner.U - U) ** 2).sum())
+        steps = state.inner.steps
+        # in the steps' own norms, brought to scale one
+        primal = state.scale * float(((state.inner.W - W) ** 2 / steps.tau[:, None]).sum())
+        dual = sum(
+            float(((new - old) ** 2 / sigma[:, None]).sum()) / state.scale
+            for new, old, sigma in zip(state.inner.U, U, steps.sigma, strict=True)
+        )
         state.next_adaptation = int(np.ceil(ADAPTATION_GROWTH * state.iteration))
         state.balanced = (state.inner.W, state.inner.U)
         if primal <= 0 or dual <= 0:
@@ -93,11 +97,7 @@ class AdaptivePrimalDual:
         if max(factor, 1.0 / factor) < SMALLEST_FACTOR:
             return
         state.scale *= factor
-        inner = state.inner
-        inner.tau = node_steps(form, state.scale)
-        inner.sigma = np.full(form.n_edges, 0.5 / state.scale)
-        inner.local_prox = form.local.prox_operator(inner.tau)
-        inner.flow_prox = form.coupling.conjugate_prox_operator(inner.sigma)
+        state.inner.steps = Steps.of(form, state.scale)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
         """The last proximal point: unlike the relaxed iterate, its flows are inside their balls."""
@@ -105,19 +105,22 @@ class AdaptivePrimalDual:
 
 
 def estimate_scale(form: StandardForm) -> float:
-    """Spread of the devices' own fits over the size of the flows that would pull them together."""
-    curvature = form.local.smoothness
-    labelled = (curvature > 0) & np.isfinite(curvature)
-    if not form.n_edges or not labelled.any():
+    """Spread of the devices' own fits over the size of the duals that belong to them."""
+    curvature = form.quadratic.smoothness
+    labelled = curvature > 0
+    if not form.terms or not labelled.any():
         return 1.0
     step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, curvature, 1.0)), 1.0)
-    fits = form.local.prox(np.zeros((form.n_nodes, form.dim)), step)
+    fits = form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step)
     fits[~labelled] = fits[labelled].mean(axis=0)
-    # sigma -> infinity turns the flow update into a subgradient of the penalty at the fits
-    big = np.full(form.n_edges, 1e8)
-    flows = form.coupling.conjugate_prox_operator(big)(big[:, None] * form.difference(fits))
-    spread = float((form.neighbour_counts[:, None] * (fits - fits[labelled].mean(axis=0)) ** 2).sum())
-    size = 2.0 * float((0.5 * flows).ravel() @ (0.5 * flows).ravel())
+    unit = Steps.of(form, 1.0)
+    spread = float(((fits - fits[labelled].mean(axis=0)) ** 2 / unit.tau[:, None]).sum())
+    size = 0.0
+    for term, sigma in zip(form.terms, unit.sigma, strict=True):
+        # sigma -> infinity turns the dual update into a subgradient at the fits
+        big = np.full(term.map.n_rows, 1e8)
+        duals = term.function.conjugate_prox_operator(big)(big[:, None] * term.map.apply(fits))
+        size += float(((0.5 * duals) ** 2 / sigma[:, None]).sum())
     if not (0 < spread < np.inf and 0 < size < np.inf):
         return 1.0
     return START_SHARE * float(np.sqrt(spread / size))

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from .standard_form import Array, Assessment, Point, StandardForm
+from .standard_form import Array, Assessment, Duals, Point, StandardForm
 
 __all__ = ["Monitor", "Record", "Result", "Solver", "Status", "run"]
 
@@ -161,7 +161,7 @@ def _next_check(iteration: int) -> int:
 
 
 def _is_finite(point: Point) -> bool:
-    return bool(np.isfinite(point.W).all() and (point.U is None or np.isfinite(point.U).all()))
+    return all(bool(np.isfinite(part).all()) for part in (point.W, *(point.U or ())))
 
 
 def _finite(point: Point) -> Point:
@@ -174,9 +174,10 @@ def _record(a: Assessment, iteration: int, seconds: float) -> Record:
     return Record(iteration, seconds, a.primal, a.dual, a.gap, a.relative_gap)
 
 
-def starting_arrays(form: StandardForm, start: Point | None) -> tuple[Array, Array]:
-    """Copies of the start's parameters and flows; zeros where there are none."""
+def starting_arrays(form: StandardForm, start: Point | None) -> tuple[Array, Duals]:
+    """Copies of the start's parameters and duals; zeros where there are none."""
     W = np.zeros((form.n_nodes, form.dim)) if start is None else np.array(start.W, dtype=float)
     if start is None or start.U is None:
-        return W, np.zeros((form.n_edges, form.dim))
-    return W, np.array(start.U, dtype=float)
+        return W, form.zero_duals()
+    given = tuple(np.array(dual, dtype=float) for dual in start.U)
+    return W, given + form.zero_duals()[len(given) :]

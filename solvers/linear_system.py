@@ -1,4 +1,4 @@
-"""Squared-norm coupling of quadratic losses: one linear system.
+"""Quadratic coupling of quadratic losses: one linear system.
 
 The optimality condition of ``sum_i w_i^T Q_i w_i / 2 - b_i^T w_i + sum_e a_e ||w_head - w_tail||^2`` is
 ``(blockdiag(Q_i) + 2 D^T diag(a) D) w = b``: equation (3.21) of A. Jung, "Federated Learning: From Theory to Practice"
@@ -29,7 +29,7 @@ SHIFT = 1e-12
 
 @dataclass(slots=True)
 class LinearSystemState:
-    """Parameters W and residual R = b - K w; for conjugate gradients the direction and ``r^T M^{-1} r`` as well."""
+    """Parameters W and residual R = b - K w, the direction, and ``r^T M^{-1} r`` with the preconditioner M."""
 
     W: Array
     R: Array
@@ -56,20 +56,20 @@ class LinearSystem:
     """
 
     strategy: Literal["auto", "direct", "cg"] = "auto"
-    requires: ClassVar[frozenset[str]] = frozenset({"local.quadratic", "coupling.quadratic"})
+    requires: ClassVar[frozenset[str]] = frozenset({"local.quadratic", "couplings.quadratic"})
 
     def init(self, form: StandardForm, start: Point | None) -> LinearSystemState:
         """Factor the matrix, or the preconditioner's blocks."""
         W, _ = starting_arrays(form, start)
-        Q, b = form.local.quadratic()
-        strength = form.coupling.quadratic()[0][:, 0, :]  # 2 a_e, (n_edges, 1)
+        Q, b = form.quadratic.quadratic()
+        strengths = [term.function.quadratic()[0][:, 0, :] for term in form.couplings]  # 2 a_e, (n_edges, 1)
 
         def multiply(V: Array) -> Array:
-            local = np.matmul(Q, V[:, :, None])[:, :, 0]
-            return np.asarray(local + form.divergence(strength * form.difference(V)))
+            duals = (s * term.map.apply(V) for s, term in zip(strengths, form.couplings, strict=True))
+            return np.asarray(np.matmul(Q, V[:, :, None])[:, :, 0] + form.adjoint(tuple(duals)))
 
         direct = self.strategy == "direct" or (self.strategy == "auto" and W.size <= DIRECT_LIMIT)
-        precondition = _factor(form, Q, strength) if direct else _block_inverses(form, Q, strength)
+        precondition = (_factor if direct else _block_inverses)(form, Q, strengths)
         R = b - multiply(W)
         direction = precondition(R)
         return LinearSystemState(W, R, multiply, precondition, direction, float(np.vdot(R, direction)))
@@ -89,17 +89,18 @@ class LinearSystem:
         return state
 
     def point(self, form: StandardForm, state: LinearSystemState) -> Point:
-        """Parameters, and the coupling's gradient as flows."""
-        return Point(state.W, form.coupling.gradient(form.difference(state.W)))
+        """Parameters, and the couplings' gradients as duals."""
+        duals = (term.function.gradient(term.map.apply(state.W)) for term in form.couplings)
+        return Point(state.W, tuple(duals))
 
 
-def _factor(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], Array]:
+def _factor(form: StandardForm, Q: Array, strengths: list[Array]) -> Callable[[Array], Array]:
     """Sparse LU of the whole (slightly shifted) matrix."""
     n, dim = form.n_nodes, form.dim
-    D = form.incidence
-    laplacian = (D.T @ (D * strength)).tocsr()
-    blocks = sparse.bsr_array((Q, np.arange(n), np.arange(n + 1)), shape=(n * dim, n * dim))
-    K = blocks + sparse.kron(laplacian, sparse.eye_array(dim))
+    K = sparse.bsr_array((Q, np.arange(n), np.arange(n + 1)), shape=(n * dim, n * dim)).tocsr()
+    for strength, term in zip(strengths, form.couplings, strict=True):
+        M = term.map.matrix()
+        K = K + M.T @ sparse.diags_array(np.repeat(strength[:, 0], term.map.width)) @ M
     diagonal = K.diagonal()
     shift = sparse.diags_array(SHIFT * np.where(diagonal > 0, diagonal, 1.0))
     factor = splu((K + shift).tocsc(), permc_spec="MMD_AT_PLUS_A")
@@ -112,10 +113,11 @@ def _factor(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], 
     return solve
 
 
-def _block_inverses(form: StandardForm, Q: Array, strength: Array) -> Callable[[Array], Array]:
-    """Inverses of the diagonal blocks (block Jacobi)."""
-    degree = np.bincount(form.tail, strength[:, 0], form.n_nodes)
-    degree += np.bincount(form.head, strength[:, 0], form.n_nodes)
+def _block_inverses(form: StandardForm, Q: Array, strengths: list[Array]) -> Callable[[Array], Array]:
+    """Inverses of the diagonal blocks (block Jacobi); a coupling's own blocks are bounded by multiples of I."""
+    degree = np.zeros(form.n_nodes)
+    for strength, term in zip(strengths, form.couplings, strict=True):
+        degree += term.map.at_nodes(strength[:, 0])
     blocks = Q + degree[:, None, None] * np.eye(form.dim)
     size = np.einsum("ijj->i", blocks)
     blocks += (SHIFT * np.where(size > 0, size, 1.0))[:, None, None] * np.eye(form.dim)

@@ -6,26 +6,36 @@ the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .standard_form import Array, StandardForm
+from .linear_maps import Array, EdgeDifference, LinearMap
 
-__all__ = ["Adjacency", "adjacency", "dual_ascent", "multiply_blocks", "node_divergence", "project_l2_rows"]
+__all__ = ["compiled", "multiply_blocks", "project_l2_rows"]
 
 Adjacency = tuple[NDArray[np.int64], NDArray[np.int64], Array]
 """For every node: where its edges start, their numbers, and +1 (head) or -1 (tail)."""
 
 
-def adjacency(form: StandardForm) -> Adjacency:
+def compiled(map: LinearMap) -> tuple[Callable[[Array, Array, Array], Array], Callable[[Array], Array]]:
+    """``(U, W, step) -> U + step * K W`` and ``U -> K^T U``, as compiled loops for differences across edges."""
+    if not isinstance(map, EdgeDifference):
+        return (lambda U, W, step: U + step[:, None] * map.apply(W)), map.adjoint
+    table = _adjacency(map)
+    return (lambda U, W, step: _dual_ascent(U, W, map.tail, map.head, step)), (lambda U: _node_divergence(U, *table))
+
+
+def _adjacency(edge_map: EdgeDifference) -> Adjacency:
     """Edges of every node in one compressed table."""
-    ends = np.concatenate([form.tail, form.head])
-    edges = np.tile(np.arange(form.n_edges), 2)
-    signs = np.repeat([-1.0, 1.0], form.n_edges)
+    ends = np.concatenate(edge_map.ends)
+    edges = np.tile(np.arange(edge_map.n_rows), 2)
+    signs = np.repeat([-1.0, 1.0], edge_map.n_rows)
     order = np.lexsort((edges, ends))
-    start = np.zeros(form.n_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(ends, minlength=form.n_nodes), out=start[1:])
+    start = np.zeros(edge_map.n_nodes + 1, dtype=np.int64)
+    np.cumsum(np.bincount(ends, minlength=edge_map.n_nodes), out=start[1:])
     return start, edges[order], signs[order]
 
 
@@ -41,12 +51,6 @@ def _node_divergence(U: Array, start: Array, edges: Array, signs: Array) -> Arra
     return out
 
 
-def node_divergence(U: Array, table: Adjacency) -> Array:
-    """``D^T U``."""
-    out: Array = _node_divergence(U, *table)
-    return out
-
-
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _dual_ascent(U: Array, W: Array, tail: Array, head: Array, step: Array) -> Array:
     out = np.empty_like(U)
@@ -54,12 +58,6 @@ def _dual_ascent(U: Array, W: Array, tail: Array, head: Array, step: Array) -> A
         i, j = tail[e], head[e]
         for k in range(U.shape[1]):
             out[e, k] = U[e, k] + step[e] * (W[j, k] - W[i, k])
-    return out
-
-
-def dual_ascent(U: Array, W: Array, form: StandardForm, step: Array) -> Array:
-    """``U + step * D W`` with one step per edge."""
-    out: Array = _dual_ascent(U, W, form.tail, form.head, step)
     return out
 
 

@@ -13,32 +13,55 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .driver import starting_arrays
-from .standard_form import Array, Point, StandardForm
+from .standard_form import Array, Duals, Point, StandardForm
 
-__all__ = ["PrimalDual", "PrimalDualState", "node_steps"]
+__all__ = ["PrimalDual", "PrimalDualState", "Steps"]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Step sizes and the proximal maps that belong to them."""
+
+    tau: Array
+    sigma: Duals
+    local_prox: Callable[[Array], Array]
+    dual_prox: tuple[Callable[[Array], Array], ...]
+
+    @classmethod
+    def of(cls, form: StandardForm, scale: float) -> Steps:
+        """``tau_i = scale / sum of sizes at i``, ``sigma_r = 1 / (scale * sum of sizes in row r)``.
+
+        For a graph the sizes are one: ``tau_i = scale / degree_i`` and ``sigma_e = 1 / (2 scale)``.  A device that no
+        row reads is coupled to nothing: any step is allowed, and a huge one minimises its loss at once.
+        """
+        pull = np.zeros(form.n_nodes)
+        sigma = []
+        for term in form.terms:
+            sizes = term.map.sizes()
+            for end, size in zip(term.map.ends, sizes, strict=True):
+                pull += np.bincount(end, size, form.n_nodes)
+            total = np.sum(sizes, axis=0)
+            sigma.append(1.0 / (scale * np.where(total > 0, total, 1.0)))
+        curvature = form.quadratic.smoothness
+        alone = 1e8 / np.where(curvature > 0, curvature, 1.0)
+        tau = np.where(pull > 0, scale / np.where(pull > 0, pull, 1.0), alone)
+        dual_prox = tuple(
+            term.function.conjugate_prox_operator(step) for term, step in zip(form.terms, sigma, strict=True)
+        )
+        return cls(tau, tuple(sigma), form.quadratic.prox_operator(tau), dual_prox)
 
 
 @dataclass(slots=True)
 class PrimalDualState:
-    """Parameters W, flows U, and the two proximal maps for the current steps."""
+    """Parameters W, one array of duals per term, the steps, and the compiled maps."""
 
     W: Array
-    U: Array
-    tau: Array
-    sigma: Array
-    local_prox: Callable[[Array], Array]
-    flow_prox: Callable[[Array], Array]
-    table: tuple[NDArray[np.int64], NDArray[np.int64], Array]
-
-
-def node_steps(form: StandardForm, scale: float) -> Array:
-    """``scale / degree``; a device without edges is coupled to nothing, so a huge step minimises its loss at once."""
-    degree = form.neighbour_counts
-    alone = 1e8 / np.where((form.local.smoothness > 0) & (form.local.smoothness < np.inf), form.local.smoothness, 1.0)
-    return np.where(degree > 0, scale / np.maximum(degree, 1), alone)
+    U: Duals
+    steps: Steps
+    ascend: tuple[Callable[[Array, Array, Array], Array], ...]
+    descend: tuple[Callable[[Array], Array], ...]
 
 
 @dataclass(frozen=True)
@@ -50,6 +73,9 @@ class PrimalDual:
         w_i <- prox of L_i with step tau_i at w_i - tau_i (D^T U)_i                      (lines 3-7)
         U_e <- U_e + sigma_e (D (2 w_new - w_old))_e, then back into its ball          (lines 8-11)
 
+    What of a loss is not quadratic is treated as the penalty is: each data point has a dual variable, and its row of
+    features stands beside the rows of D.
+
     Parameters
     ----------
     scale : float
@@ -57,34 +83,32 @@ class PrimalDual:
 
     Notes
     -----
-    Converges for any convex losses and any scale > 0, since ``||Sigma^(1/2) D T^(1/2)|| <= 1``.
+    Converges for any convex losses and any scale > 0, since ``||Sigma^(1/2) K T^(1/2)|| <= 1``.
     """
 
     scale: float = 1.0
-    requires: ClassVar[frozenset[str]] = frozenset({"local.prox", "coupling.prox"})
+    requires: ClassVar[frozenset[str]] = frozenset({"terms.prox"})
 
     def init(self, form: StandardForm, start: Point | None) -> PrimalDualState:
         """Start from the given point, or zero."""
-        from .operators import adjacency
+        from .operators import compiled
 
         W, U = starting_arrays(form, start)
-        tau, sigma = node_steps(form, self.scale), np.full(form.n_edges, 0.5 / self.scale)
-        return PrimalDualState(
-            W,
-            U,
-            tau,
-            sigma,
-            form.local.prox_operator(tau),
-            form.coupling.conjugate_prox_operator(sigma),
-            adjacency(form),
-        )
+        ascend, descend = zip(*(compiled(term.map) for term in form.terms), strict=True) if form.terms else ((), ())
+        return PrimalDualState(W, U, Steps.of(form, self.scale), ascend, descend)
 
     def step(self, form: StandardForm, state: PrimalDualState) -> PrimalDualState:
         """One primal and one dual update."""
-        from .operators import dual_ascent, node_divergence
-
-        W = state.local_prox(state.W - state.tau[:, None] * node_divergence(state.U, state.table))
-        state.U = state.flow_prox(dual_ascent(state.U, 2.0 * W - state.W, form, state.sigma))
+        steps = state.steps
+        pull = np.zeros_like(state.W)
+        for descend, dual in zip(state.descend, state.U, strict=True):
+            pull += descend(dual)
+        W = steps.local_prox(state.W - steps.tau[:, None] * pull)
+        ahead = 2.0 * W - state.W
+        state.U = tuple(
+            prox(ascend(dual, ahead, sigma))
+            for prox, ascend, dual, sigma in zip(steps.dual_prox, state.ascend, state.U, steps.sigma, strict=True)
+        )
         state.W = W
         return state
 

@@ -1,22 +1,28 @@
-"""The arrays that every solver sees: ``minimise sum_i f_i(w_i) + sum_e g_e((D W)_e)``.
+"""The arrays that every solver sees: ``minimise q(W) + sum_k g_k(K_k W)``.
 
-Row i of a parameter matrix ``W`` (n_nodes, dim) belongs to device i, row e of a flow matrix ``U`` (n_edges, dim)
-to edge e, and ``(D W)_e = w_head(e) - w_tail(e)``.  Nothing here knows labels, losses by name, or files.
+Row i of a parameter matrix ``W`` (n_nodes, dim) belongs to device i.  The quadratic parts of the losses are q; every
+other function acts on the rows of a linear map: the differences across edges, ``(D W)_e = w_head(e) - w_tail(e)``, or
+the predictions of a device's data points.  Each row has its own dual variable.  Nothing here knows labels, losses by
+name, or files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-__all__ = ["Array", "Assessment", "BlockFunction", "Point", "StandardForm"]
+from .linear_maps import Array, EdgeDifference, LinearMap
 
-Array = NDArray[np.float64]
+__all__ = ["Array", "Assessment", "BlockFunction", "Duals", "Point", "StandardForm", "Term"]
+
+Duals = tuple[Array, ...]
+"""Dual variables: one array per term, of the shape of its rows."""
+
+ALL_CAPABILITIES = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
 
 class BlockFunction:
@@ -64,6 +70,10 @@ class BlockFunction:
         """Gradients, shape (n_rows, dim)."""
         raise NotImplementedError
 
+    def subgradient(self, W: Array) -> Array:
+        """One subgradient of every block: the gradient where there is one."""
+        return self.gradient(W)
+
     def prox(self, V: Array, step: Array) -> Array:
         """``argmin_w f_i(w) + ||w - v_i||^2 / (2 step_i)`` for every row."""
         return self.prox_operator(step)(V)
@@ -95,9 +105,13 @@ class BlockFunction:
         size = np.abs(self.value(W)) + np.abs(W * S).sum(axis=1)
         return np.asarray(4.0 * (self.dim + 4) * np.finfo(float).eps * size)
 
+    def complement(self, V: Array) -> Array:
+        """Component of every row in which ``f_i`` is an affine function: off the span of the domain of ``f_i^*``."""
+        return np.zeros_like(V)
+
     def project_dual(self, S: Array) -> Array:
-        """Orthogonal projection of every row onto the span of the domain of ``f_i^*``."""
-        return S
+        """Orthogonal projection of every row onto the affine span of the domain of ``f_i^*``."""
+        return S - self.complement(S)
 
     def dual_gauge(self, S: Array) -> Array:
         """Least ``t >= 0`` with ``s_i`` in ``t * dom f_i^*``, shape (n_rows,); the rows lie in the span."""
@@ -134,10 +148,13 @@ class BlockFunction:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A primal point W (n_nodes, dim) and, where the solver has one, flows U (n_edges, dim)."""
+    """A primal point W (n_nodes, dim) and, where the solver has them, duals: one array per term of the form.
+
+    A solver that treats the losses whole may give the duals of the couplings alone.
+    """
 
     W: Array
-    U: Array | None = None
+    U: Duals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +164,9 @@ class Assessment:
     Attributes
     ----------
     point : Point
-        The best parameters and the best feasible flows seen so far.
+        The best parameters and the best feasible duals seen so far.
     primal, dual, gap, relative_gap : float
-        Objective of these parameters, bound from these flows, and their difference.
+        Objective of these parameters, bound from these duals, and their difference.
     converged : bool
         Whether the gap is small enough.
     """
@@ -162,64 +179,90 @@ class Assessment:
     converged: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``sum_r g_r((K W)_r)``: a linear map and a function of its rows."""
+
+    map: LinearMap
+    function: BlockFunction
+
+
 @dataclass(frozen=True, eq=False)
 class StandardForm:
-    """``minimise sum_i f_i(w_i) + sum_e g_e(w_head(e) - w_tail(e))``.
+    """``minimise q(W) + sum_k g_k(K_k W)``, with q the quadratic part of the losses.
 
-    alpha and the edge weights are inside ``coupling``, stated once.
+    alpha and the edge weights are inside the couplings' functions, stated once.
 
     Attributes
     ----------
-    tail, head : int arrays (n_edges,)
-        ``tail < head``.
     n_nodes, dim : int
         Number of devices and of parameters a device.
-    local, coupling : BlockFunction
-        The losses (n_nodes rows) and the penalties (n_edges rows).
+    quadratic : BlockFunction
+        ``q_i(w_i)``: what of the losses is a least-squares or linear function.
+    couplings : tuple of Term
+        Penalties, each with a map across edges.
+    rows : tuple of Term
+        What else the losses have: functions of each device's predictions or parameters.
+    local : BlockFunction
+        The whole loss of each device, quadratic part and rows, for solvers that take a loss in one piece.
     """
 
-    tail: NDArray[np.int64]
-    head: NDArray[np.int64]
     n_nodes: int
     dim: int
+    quadratic: BlockFunction
+    couplings: tuple[Term, ...]
+    rows: tuple[Term, ...]
     local: BlockFunction
-    coupling: BlockFunction
-    incidence: sparse.csr_array = field(init=False, repr=False)
-    _incidence_t: sparse.csr_array = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        m = len(self.tail)
-        data = np.tile(np.array([-1.0, 1.0]), m)
-        columns = np.column_stack([self.tail, self.head]).ravel()
-        D = sparse.csr_array((data, columns, 2 * np.arange(m + 1)), shape=(m, self.n_nodes))
-        object.__setattr__(self, "incidence", D)
-        object.__setattr__(self, "_incidence_t", D.T.tocsr())
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Couplings, then rows."""
+        return self.couplings + self.rows
 
     @property
     def n_edges(self) -> int:
-        """Number of edges."""
-        return len(self.tail)
+        """Number of coupled pairs, over all couplings."""
+        return sum(term.map.n_rows for term in self.couplings)
+
+    @property
+    def coupling(self) -> BlockFunction:
+        """The penalty of a form with one plain coupling ``g(D W)``."""
+        return self.couplings[0].function
+
+    @property
+    def edges(self) -> EdgeDifference:
+        """The differences of a form with one plain coupling."""
+        found = self.couplings[0].map
+        if not isinstance(found, EdgeDifference):
+            raise TypeError("this coupling is not a plain difference across edges")
+        return found
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the two functions offer, as ``local.prox``, ``coupling.quadratic``, ..."""
-        local = {f"local.{name}" for name in self.local.capabilities}
-        return frozenset(local | {f"coupling.{name}" for name in self.coupling.capabilities})
+        """What the functions offer: ``local.prox``, ``terms.prox``, ``couplings.quadratic``, ``coupling.prox``, ...
 
-    @property
-    def neighbour_counts(self) -> NDArray[np.int64]:
-        """Number of edges at each node, shape (n_nodes,)."""
-        ends = np.concatenate([self.tail, self.head])
-        return np.bincount(ends, minlength=self.n_nodes)
+        ``coupling.*`` is there only for one plain coupling, ``couplings.*`` and ``terms.*`` if all of them have it.
+        """
+        names = {f"local.{name}" for name in self.local.capabilities}
+        for prefix, group in (("terms", self.terms), ("couplings", self.couplings)):
+            common = frozenset.intersection(ALL_CAPABILITIES, *(term.function.capabilities for term in group))
+            names |= {f"{prefix}.{name}" for name in common}
+        if len(self.couplings) == 1 and isinstance(self.couplings[0].map, EdgeDifference):
+            names |= {f"coupling.{name}" for name in self.couplings[0].function.capabilities}
+        return frozenset(names)
 
-    def difference(self, W: Array) -> Array:
-        """``D W``, shape (n_edges, dim)."""
-        return W[self.head] - W[self.tail]
+    def adjoint(self, U: Duals) -> Array:
+        """``sum_k K_k^T U_k``, shape (n_nodes, dim)."""
+        total = np.zeros((self.n_nodes, self.dim))
+        for term, dual in zip(self.terms, U, strict=True):
+            total += term.map.adjoint(dual)
+        return total
 
-    def divergence(self, U: Array) -> Array:
-        """``D^T U``: what flows into each node minus what leaves it, shape (n_nodes, dim)."""
-        return np.asarray(self._incidence_t @ U)
+    def zero_duals(self) -> Duals:
+        """Zero for every row of every term."""
+        return tuple(np.zeros((term.map.n_rows, term.map.width)) for term in self.terms)
 
     def objective(self, W: Array) -> float:
         """The objective at W."""
-        return float(self.local.value(W).sum() + self.coupling.value(self.difference(W)).sum())
+        value = float(self.quadratic.value(W).sum())
+        return value + sum(float(term.function.value(term.map.apply(W)).sum()) for term in self.terms)

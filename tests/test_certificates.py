@@ -85,7 +85,7 @@ def test_no_flows_prove_more_than_the_optimum(seed: int, which: int, size: float
     form = problem.lowered.form
     rng = np.random.default_rng(seed)
     best = problem.solve(gap=1e-7).objective
-    (value, U), _ = best_dual(form, size * scale * rng.normal(size=(form.n_edges, form.dim)))
+    (value, U), _ = best_dual(form, (size * scale * rng.normal(size=(form.n_edges, form.dim)),))
     assert np.isfinite(value)
     assert value <= best * (1 + 1e-12)
     _, off, throughput = span_residual(form, U)
@@ -129,7 +129,7 @@ def test_the_terms_are_what_each_device_and_edge_can_compute(penalty: gtv.Penalt
     assert np.allclose(solution.certificate.per_node, shares, atol=1e-10)
     total = solution.certificate.per_node.sum() + solution.certificate.per_edge.sum()
     assert solution.certificate.gap == pytest.approx(total + solution.certificate.rounding, rel=1e-12)
-    assert solution.certificate.dual == pytest.approx(dual_value(problem.lowered.form, U), rel=1e-9)
+    assert solution.certificate.dual == pytest.approx(dual_value(problem.lowered.form, (U,)), rel=1e-9)
     assert (solution.certificate.per_node >= 0).all()
     assert (solution.certificate.per_edge >= -1e-15).all()
 

@@ -91,7 +91,8 @@ def test_federated_gradient_descent(hourly: pd.DataFrame) -> None:
     form = problem.lowered.form
     W = np.zeros((207, 7))
     for _ in range(1000):
-        W = W - 0.1 * (form.local.gradient(W) + form.divergence(form.coupling.gradient(form.difference(W))))
+        flows = form.coupling.gradient(form.edges.apply(W))
+        W = W - 0.1 * (form.local.gradient(W) + form.edges.adjoint(flows))
     errors = [
         np.mean([losses[name].value(w) for name, w in zip(network.nodes, W, strict=True)])
         for losses in (training, validation)

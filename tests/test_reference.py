@@ -17,7 +17,8 @@ import gtvmin as gtv
 from gtvmin.errors import CapabilityError
 from gtvmin.lowering import Lowered
 from gtvmin.reference import solve_reference, to_cvxpy, to_cvxpy_dual
-from gtvmin.solvers.standard_form import BlockFunction, StandardForm
+from gtvmin.solvers.linear_maps import EdgeDifference
+from gtvmin.solvers.standard_form import BlockFunction, StandardForm, Term
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -363,8 +364,9 @@ class Infeasible(Slope):
 @pytest.mark.parametrize(("function", "status"), [(Slope(), "unbounded"), (Infeasible(), "infeasible")])
 def test_unbounded_and_infeasible_problems(function: BlockFunction, status: str) -> None:
     coupling = gtv.Norm(2).stack(np.ones(1), 1)
-    form = StandardForm(np.array([0]), np.array([1]), 2, 1, function, coupling)
-    problem: Any = SimpleNamespace(lowered=Lowered(form, np.array([0]), 1))
+    difference = EdgeDifference(np.array([0]), np.array([1]), 2, 1)
+    form = StandardForm(2, 1, function, (Term(difference, coupling),), (), function)
+    problem: Any = SimpleNamespace(lowered=Lowered(form, (np.array([0]),), 1, 1))
     with pytest.raises(RuntimeError, match=f"CLARABEL .*{status}"):
         solve_reference(problem)
 

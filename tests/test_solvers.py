@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import gtvmin as gtv
-from gtvmin.certificates import GapMonitor
 from gtvmin.errors import CapabilityError, ConvergenceWarning
+from gtvmin.gap import GapMonitor
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solvers.driver import missing_capabilities, run
 from gtvmin.solvers.standard_form import Point
@@ -89,13 +89,13 @@ def test_primal_dual_takes_the_step_of_the_paper() -> None:
     form = problem.lowered.form
     solver = make_solver("primal_dual")
     w, u = np.array([2.0, -1.0]), 0.1
-    state = solver.step(form, solver.init(form, Point(w[:, None], np.array([[u]]))))
+    state = solver.step(form, solver.init(form, Point(w[:, None], (np.array([[u]]),))))
     # tau = 1/degree = 1, sigma = 1/2; D^T u = (-u, u); prox of (v - a)^2 / 2 with step 1 is (v + a) / 2
     w_new = (w - np.array([-u, u]) + a) / 2
     bar = 2 * w_new - w
     u_new = np.clip(u + 0.5 * (bar[1] - bar[0]), -alpha, alpha)
     assert np.allclose(state.W[:, 0], w_new)
-    assert np.allclose(state.U, u_new)
+    assert np.allclose(state.U[0], u_new)
 
 
 def test_auto_takes_the_linear_system_where_it_can() -> None:
@@ -106,7 +106,7 @@ def test_auto_takes_the_linear_system_where_it_can() -> None:
 
 
 def test_a_pair_that_does_not_fit_is_refused_by_name() -> None:
-    with pytest.raises(CapabilityError, match=r"coupling\.quadratic.*adaptive_primal_dual"):
+    with pytest.raises(CapabilityError, match=r"couplings\.quadratic.*adaptive_primal_dual"):
         problem_of("ridge", gtv.Norm(2)).solve("linear_system")
     with pytest.raises(ValueError, match=r"'simplex' is unknown.*primal_dual"):
         problem_of("ridge", gtv.Norm(2)).solve("simplex")
@@ -195,7 +195,7 @@ def test_the_best_point_is_returned_not_the_last() -> None:
             return state + 1
 
         def point(self, form, state):
-            return Point(best.weights + (state - 1), best.flows)
+            return Point(best.weights + (state - 1), (best.flows,))
 
     with pytest.warns(ConvergenceWarning):
         solution = problem.solve(Passer(), max_iter=60, gap=0.0)

@@ -40,6 +40,10 @@ class QuadraticLoss(Loss):
     def rows(self, dim: int) -> Rows:
         """Rows, targets and weights, for ``dim`` parameters."""
 
+    def affine(self, dim: int) -> tuple[Array, float] | None:
+        """Coefficients c and constant of an affine part ``c^T w + constant``, if there is one."""
+        return None
+
 
 class QuadraticBlocks(BlockFunction):
     """Stack of quadratic losses.
@@ -52,12 +56,19 @@ class QuadraticBlocks(BlockFunction):
         Targets and weights ``omega_r >= 0``.
     counts : int array (n_rows,)
         Number of rows of each device.
+    tilt : array (n_rows, dim)
+        Linear terms ``c_i^T w``.
+    offset : array (n_rows,)
+        Constants.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
-    def __init__(self, X: Array, y: Array, weight: Array, counts: NDArray[np.int64]) -> None:
+    def __init__(
+        self, X: Array, y: Array, weight: Array, counts: NDArray[np.int64], tilt: Array, offset: Array
+    ) -> None:
         self.n_rows, self.dim = len(counts), X.shape[1]
+        self.tilt, self.offset = tilt, offset
         self.X, self.y, self.weight, self.counts = X, y, weight, counts
         self.owner = np.repeat(np.arange(self.n_rows), counts)
 
@@ -71,7 +82,14 @@ class QuadraticBlocks(BlockFunction):
         X = np.concatenate([empty, *(rows[0] for _, rows in flat)])
         y = np.concatenate([empty[:, 0], *(rows[1] for _, rows in flat)])
         weight = np.concatenate([empty[:, 0], *(c * rows[2] for c, rows in flat)])
-        return cls(X, y, weight, counts)
+        tilt, offset = np.zeros((len(terms), dim)), np.zeros(len(terms))
+        for i, device in enumerate(terms):
+            for c, loss in device:
+                affine = loss.affine(dim)
+                if affine is not None:
+                    tilt[i] += c * affine[0]
+                    offset[i] += c * affine[1]
+        return cls(X, y, weight, counts, tilt, offset)
 
     def _sum_rows(self, values: Array) -> Array:
         """Sum values (R,) or (R, k) over the rows of each device."""
@@ -86,11 +104,12 @@ class QuadraticBlocks(BlockFunction):
 
     def value(self, W: Array) -> Array:
         """Weighted sums of squares."""
-        return self._sum_rows(self.weight * self._residual(W) ** 2)
+        squares = self._sum_rows(self.weight * self._residual(W) ** 2)
+        return np.asarray(squares + np.einsum("ij,ij->i", self.tilt, W) + self.offset)
 
     def gradient(self, W: Array) -> Array:
         """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
-        return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X)
+        return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X) + self.tilt
 
     def _equal_counts(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Devices with the same number m >= 1 of rows, and the positions (k, m) of these rows, for each m."""
@@ -128,13 +147,13 @@ class QuadraticBlocks(BlockFunction):
 
     @cached_property
     def linear(self) -> Array:
-        """``b_i``, shape (n_rows, dim)."""
-        return self._sum_rows((2.0 * self.weight * self.y)[:, None] * self.X)
+        """``b_i``, minus the gradient at zero, shape (n_rows, dim)."""
+        return self._sum_rows((2.0 * self.weight * self.y)[:, None] * self.X) - self.tilt
 
     @cached_property
     def constant(self) -> Array:
         """``f_i(0)``, shape (n_rows,)."""
-        return self._sum_rows(self.weight * self.y**2)
+        return self._sum_rows(self.weight * self.y**2) + self.offset
 
     def quadratic(self) -> tuple[Array, Array]:
         """``(Q, b)``: the gradient is ``Q_i w_i - b_i``."""
@@ -181,6 +200,7 @@ class QuadraticBlocks(BlockFunction):
         shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
         matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
         offset = np.einsum("ikj,ik->ij", right, step[:, None] * sigma * shrink * targets)
+        offset -= np.einsum("ijk,ik->ij", matrix, step[:, None] * self.tilt)
         return lambda V: multiply_blocks(matrix, V, offset)
 
     def _squared_dual_norm(self, R: Array) -> Array:
@@ -190,13 +210,27 @@ class QuadraticBlocks(BlockFunction):
         rotated = np.einsum("ijk,ij->ik", vectors, scale * R)
         return np.asarray((inverse * rotated**2).sum(axis=1))
 
+    def _onto_range(self, deficient: NDArray[np.int64], V: Array) -> Array:
+        """Projection of rows of deficient devices onto the range of Q_i.
+
+        Through a basis of the range: its rounding lies in the range too, however little of the row does.
+        """
+        coordinates = np.einsum("ijk,ij->ik", self._range_basis, V)
+        return np.asarray(np.einsum("ijk,ik->ij", self._range_basis, coordinates))
+
+    def complement(self, V: Array) -> Array:
+        """Component of every row in the null space of Q_i."""
+        out = np.zeros_like(V)
+        deficient = np.flatnonzero(~self.full_span)
+        out[deficient] = V[deficient] - self._onto_range(deficient, V[deficient])
+        return out
+
     def project_dual(self, S: Array) -> Array:
-        """Projection of every row onto the range of Q_i."""
+        """Projection of every row onto ``c_i`` plus the range of Q_i."""
         out = np.array(S, dtype=float)
         deficient = np.flatnonzero(~self.full_span)
-        # through a basis of the range: its rounding lies in the range too, however little of s_i does
-        coordinates = np.einsum("ijk,ij->ik", self._range_basis, S[deficient])
-        out[deficient] = np.einsum("ijk,ik->ij", self._range_basis, coordinates)
+        tilt = self.tilt[deficient]
+        out[deficient] = tilt + self._onto_range(deficient, out[deficient] - tilt)
         return out
 
     @cached_property
@@ -213,7 +247,8 @@ class QuadraticBlocks(BlockFunction):
     def _outside(self, S: Array) -> NDArray[np.bool_]:
         """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
         off = np.linalg.norm(S - self.project_dual(S), axis=1)
-        return np.asarray(off > SPAN_TOLERANCE * np.linalg.norm(S, axis=1))
+        size = np.linalg.norm(S, axis=1) + np.linalg.norm(self.tilt, axis=1)
+        return np.asarray(off > SPAN_TOLERANCE * size)
 
     def conjugate(self, S: Array) -> Array:
         """``(s + b)^T Q^+ (s + b) / 2 - f(0)`` on the range of Q, ``inf`` elsewhere."""
@@ -228,7 +263,7 @@ class QuadraticBlocks(BlockFunction):
     def rounding(self, W: Array, S: Array) -> Array:
         """First-order effect of the rounding in ``gradient(W) - s`` on :meth:`fenchel_young`."""
         rows = np.abs(np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner]))) + np.abs(self.y)
-        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S)
+        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + np.abs(self.tilt)
         error = self._squared_dual_norm((self.dim + self.counts[:, None] + 4) * EPS * size)
         gap = self._squared_dual_norm(self.gradient(W) - S)
         return np.asarray(np.sqrt(gap * error) + 0.5 * error)
@@ -238,20 +273,23 @@ class QuadraticBlocks(BlockFunction):
         import cvxpy as cp
 
         root = np.sqrt(factor * self.weight)
+        # even where it is zero, this keeps W among the variables of the problem
+        affine = cp.sum(cp.multiply(unit * factor * self.tilt, W)) + factor * float(self.offset.sum())
         if not len(root):
-            return 0.0 * cp.sum(W)  # keeps W among the variables of the problem
-        return cp.sum_squares(self._block_rows(unit * root) @ cp.vec(W, order="C") - root * self.y)
+            return affine
+        return cp.sum_squares(self._block_rows(unit * root) @ cp.vec(W, order="C") - root * self.y) + affine
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
-        """``sum_r p_r^2 / (4 omega_r) + y_r p_r`` over row duals p with ``X_i^T p_i = s_i``."""
+        """``sum_r p_r^2 / (4 omega_r) + y_r p_r`` over row duals p with ``X_i^T p_i + c_i = s_i``."""
         import cvxpy as cp
 
+        constant = float(self.offset.sum())
         if not len(self.weight):
-            return cp.Constant(0.0), [S == 0]
+            return cp.Constant(-constant), [self.tilt == S]
         root = np.sqrt(self.weight)
         p = cp.Variable(len(root), name="row_duals")  # in units of the square root of the weight
-        balance = self._block_rows(root).T @ p == cp.vec(S, order="C")
-        return 0.25 * cp.sum_squares(p) + (root * self.y) @ p, [balance]
+        balance = self._block_rows(root).T @ p == cp.vec(S - self.tilt, order="C")
+        return 0.25 * cp.sum_squares(p) + (root * self.y) @ p - constant, [balance]
 
     def _block_rows(self, root: Array) -> sparse.csr_array:
         """Rows scaled by ``root`` as a sparse matrix over ``vec(W)``, shape (R, n_rows * dim)."""

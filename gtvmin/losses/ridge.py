@@ -32,6 +32,8 @@ class Ridge(QuadraticLoss):
         The factors ``c_j >= 0``; a zero leaves a coordinate (an intercept, say) free.  Default: all ones.
     scale : {"mean", "sum"}
         Whether the squared errors are averaged or summed.
+    sample_weight : array_like (m,), optional
+        Weight of each data point, at least 0.
 
     Raises
     ------
@@ -60,8 +62,9 @@ class Ridge(QuadraticLoss):
         lam: float,
         penalise: ArrayLike | None = None,
         scale: Scale = "mean",
+        sample_weight: ArrayLike | None = None,
     ) -> None:
-        data = SquaredError(X, y, scale=scale)
+        data = SquaredError(X, y, scale=scale, sample_weight=sample_weight)
         factors = np.ones(data.dim) if penalise is None else finite_array(penalise, "penalise")
         if factors.shape != (data.dim,):
             raise ValueError(f"penalise must have one factor per column of X ({data.dim}), got {factors.shape}")

@@ -12,7 +12,7 @@ from gtvmin.losses.quadratic import QuadraticLoss, Rows
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen
 
-__all__ = ["SquaredError", "regression_data"]
+__all__ = ["Scale", "SquaredError", "regression_data", "row_weights"]
 
 Scale = Literal["mean", "sum"]
 
@@ -35,6 +35,21 @@ def regression_data(X: ArrayLike, y: ArrayLike, scale: str) -> tuple[Array, Arra
     return frozen(features), frozen(labels)
 
 
+def row_weights(m: int, scale: str, sample_weight: Array | None) -> Array:
+    """Weight of every data point: ``sample_weight`` or ones, divided by their sum for ``scale="mean"``."""
+    weight = np.ones(m) if sample_weight is None else sample_weight
+    if weight.shape != (m,):
+        raise ValueError(f"sample_weight must have one entry per row of X ({m}), got shape {weight.shape}")
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must be >= 0, got {weight.min():g} at position {int(weight.argmin())}")
+    total = float(weight.sum())
+    if scale == "mean" and m:
+        if total == 0:
+            raise ValueError("sample_weight is zero for every row: give at least one row a positive weight")
+        return weight / total
+    return weight
+
+
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class SquaredError(QuadraticLoss):
     """Squared error ``(1/m) ||y - X w||_2^2`` of a linear model over the m rows of one device.
@@ -48,6 +63,9 @@ class SquaredError(QuadraticLoss):
     scale : {"mean", "sum"}
         ``"mean"`` divides by m, ``"sum"`` does not.  There is no factor one half: write
         ``0.5 * SquaredError(X, y, scale="sum")`` for ``1/2 ||y - X w||^2``.
+
+    sample_weight : array_like (m,), optional
+        Weight of each data point, at least 0; ``"mean"`` then divides by their sum.
 
     Raises
     ------
@@ -72,12 +90,18 @@ class SquaredError(QuadraticLoss):
     X: Array
     y: Array
     scale: Scale
+    sample_weight: Array | None
 
-    def __init__(self, X: ArrayLike, y: ArrayLike, *, scale: Scale = "mean") -> None:
+    def __init__(
+        self, X: ArrayLike, y: ArrayLike, *, scale: Scale = "mean", sample_weight: ArrayLike | None = None
+    ) -> None:
         features, labels = regression_data(X, y, scale)
+        weight = None if sample_weight is None else frozen(finite_array(sample_weight, "sample_weight"))
+        row_weights(len(labels), scale, weight)
         object.__setattr__(self, "X", features)
         object.__setattr__(self, "y", labels)
         object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "sample_weight", weight)
 
     @property
     def dim(self) -> int:
@@ -91,9 +115,7 @@ class SquaredError(QuadraticLoss):
 
     def rows(self, dim: int) -> Rows:
         """Its data points, each with the weight that ``scale`` gives it."""
-        m = self.n_samples
-        weight = 1.0 / m if self.scale == "mean" and m else 1.0
-        return self.X, self.y, np.full(m, weight)
+        return self.X, self.y, row_weights(self.n_samples, self.scale, self.sample_weight)
 
     def __repr__(self) -> str:
         return f"SquaredError({self.n_samples} rows x {self.dim}, scale={self.scale!r})"

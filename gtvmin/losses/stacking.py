@@ -5,23 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gtvmin.losses.base import Loss
+from gtvmin.losses.local import LocalBlocks
 from gtvmin.losses.quadratic import QuadraticBlocks, QuadraticLoss
-from gtvmin.solvers.standard_form import BlockFunction
+from gtvmin.losses.rows import RowLoss, stack_rows
+from gtvmin.solvers.standard_form import BlockFunction, Term
 
-__all__ = ["stack_losses"]
+__all__ = ["split_losses", "stack_losses"]
 
 
 def stack_losses(losses: Sequence[Loss], dim: int) -> BlockFunction:
-    """Stack one loss per device into a block function with rows of length ``dim``.
+    """The whole losses of all devices as one block function with rows of length ``dim``."""
+    return split_losses(losses, dim)[2]
 
-    Sums of quadratic losses are one quadratic loss: their rows are put together.
+
+def split_losses(losses: Sequence[Loss], dim: int) -> tuple[BlockFunction, tuple[Term, ...], BlockFunction]:
+    """Stack one loss per device, rows of length ``dim``.
+
+    Returns
+    -------
+    quadratic : BlockFunction
+        The sum of the quadratic atoms of each device: their least-squares rows are put together.
+    rows : tuple of Term
+        The other atoms, one term per kind.
+    local : BlockFunction
+        The whole losses.
     """
-    quadratic: list[list[tuple[float, QuadraticLoss]]] = []
-    for position, loss in enumerate(losses):
-        terms = []
+    quadratic: list[list[tuple[float, QuadraticLoss]]] = [[] for _ in losses]
+    others: list[tuple[int, float, RowLoss]] = []
+    for device, loss in enumerate(losses):
         for coefficient, atom in loss.terms():
-            if not isinstance(atom, QuadraticLoss):
-                raise TypeError(f"the loss of device {position}, {atom!r}, cannot be stacked")
-            terms.append((coefficient, atom))
-        quadratic.append(terms)
-    return QuadraticBlocks.stack(quadratic, dim)
+            if isinstance(atom, QuadraticLoss):
+                quadratic[device].append((coefficient, atom))
+            elif isinstance(atom, RowLoss):
+                others.append((device, coefficient, atom))
+            else:
+                raise TypeError(f"{atom!r}, the loss of the device at position {device}, has no rows to stack")
+    blocks = QuadraticBlocks.stack(quadratic, dim)
+    rows = stack_rows(others, len(losses), dim)
+    return blocks, rows, LocalBlocks(blocks, rows) if rows else blocks

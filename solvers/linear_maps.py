@@ -1,0 +1,215 @@
+"""Linear maps from the devices' parameters to rows: differences across edges, predictions of data points.
+
+A map K takes W (n_nodes, dim) to an array (n_rows, width).  Row r reads one device or two; ``sizes()`` bounds how
+strongly, which is all that a solver needs for its step sizes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["ClassRows", "EdgeDifference", "EdgeMaps", "LinearMap", "NodeRows", "NodeSelection"]
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class LinearMap:
+    """``K: W (n_nodes, dim) -> (n_rows, width)``.
+
+    Attributes
+    ----------
+    n_nodes, dim, n_rows, width : int
+        Shapes.
+    ends : tuple of int arrays (n_rows,)
+        The devices that a row reads: one array, or two (tail and head).
+    """
+
+    n_nodes: int
+    dim: int
+    n_rows: int
+    width: int
+    ends: tuple[IntArray, ...]
+
+    def apply(self, W: Array) -> Array:
+        """``K W``, shape (n_rows, width)."""
+        raise NotImplementedError
+
+    def adjoint(self, V: Array) -> Array:
+        """``K^T V``, shape (n_nodes, dim)."""
+        raise NotImplementedError
+
+    def sizes(self) -> tuple[Array, ...]:
+        """Norm of each row's block at each of its ends, one array (n_rows,) per end."""
+        raise NotImplementedError
+
+    def matrix(self) -> sparse.csr_array:
+        """K as a sparse matrix from ``W.ravel()`` to ``(K W).ravel()``."""
+        raise NotImplementedError
+
+    def at_nodes(self, rows: Array) -> Array:
+        """Sum a number per row (n_rows,) over the rows that read each device, weighted by the squared sizes."""
+        total = np.zeros(self.n_nodes)
+        for end, size in zip(self.ends, self.sizes(), strict=True):
+            total += np.bincount(end, rows * size**2, self.n_nodes)
+        return total
+
+
+class EdgeDifference(LinearMap):
+    """``(D W)_e = w_head(e) - w_tail(e)``."""
+
+    def __init__(self, tail: IntArray, head: IntArray, n_nodes: int, dim: int) -> None:
+        self.tail, self.head, self.ends = tail, head, (tail, head)
+        self.n_nodes, self.dim, self.n_rows, self.width = n_nodes, dim, len(tail), dim
+        m = len(tail)
+        columns = np.column_stack([tail, head]).ravel()
+        data = np.tile(np.array([-1.0, 1.0]), m)
+        self.incidence = sparse.csr_array((data, columns, 2 * np.arange(m + 1)), shape=(m, n_nodes))
+        self._transposed = self.incidence.T.tocsr()
+
+    def apply(self, W: Array) -> Array:
+        """``w_head - w_tail``."""
+        return W[self.head] - W[self.tail]
+
+    def adjoint(self, V: Array) -> Array:
+        """What flows into each device less what flows out."""
+        return np.asarray(self._transposed @ V)
+
+    def sizes(self) -> tuple[Array, ...]:
+        """One at both ends."""
+        one = np.ones(self.n_rows)
+        return one, one
+
+    def matrix(self) -> sparse.csr_array:
+        """``D`` times the identity of the parameters."""
+        return sparse.csr_array(sparse.kron(self.incidence, sparse.eye_array(self.dim)))
+
+
+class EdgeMaps(LinearMap):
+    """``(K W)_e = B_e w_head(e) - C_e w_tail(e)`` with matrices B, C of shape (n_rows, width, dim)."""
+
+    def __init__(self, tail: IntArray, head: IntArray, B: Array, C: Array, n_nodes: int) -> None:
+        self.tail, self.head, self.ends = tail, head, (tail, head)
+        self.B, self.C = B, C
+        self.n_rows, self.width, self.dim = B.shape
+        self.n_nodes = n_nodes
+
+    def apply(self, W: Array) -> Array:
+        """``B w_head - C w_tail``."""
+        at_head = np.einsum("ekd,ed->ek", self.B, W[self.head])
+        return np.asarray(at_head - np.einsum("ekd,ed->ek", self.C, W[self.tail]))
+
+    def adjoint(self, V: Array) -> Array:
+        """``sum B^T v`` over edges that end in a device, less ``sum C^T v`` over those that start there."""
+        out = np.zeros((self.n_nodes, self.dim))
+        np.add.at(out, self.head, np.einsum("ekd,ek->ed", self.B, V))
+        np.add.at(out, self.tail, -np.einsum("ekd,ek->ed", self.C, V))
+        return out
+
+    def sizes(self) -> tuple[Array, ...]:
+        """Spectral norms of C and B."""
+        return tuple(np.linalg.norm(M, ord=2, axis=(1, 2)) if self.n_rows else np.zeros(0) for M in (self.C, self.B))
+
+    def matrix(self) -> sparse.csr_array:
+        """B blocks at the heads, minus C blocks at the tails."""
+        at_head = _blocks(self.head, self.B, self.n_nodes)
+        return sparse.csr_array(at_head - _blocks(self.tail, self.C, self.n_nodes))
+
+
+class NodeRows(LinearMap):
+    """Predictions ``x_r^T w_owner(r)`` of the data points of all devices: width one."""
+
+    def __init__(self, owner: IntArray, X: Array, n_nodes: int) -> None:
+        self.owner, self.X, self.ends = owner, X, (owner,)
+        self.n_rows, self.dim = X.shape
+        self.n_nodes, self.width = n_nodes, 1
+        columns = (owner[:, None] * self.dim + np.arange(self.dim)).ravel()
+        pointer = self.dim * np.arange(self.n_rows + 1)
+        self._matrix = sparse.csr_array((X.ravel(), columns, pointer), shape=(self.n_rows, n_nodes * self.dim))
+        self._transposed = self._matrix.T.tocsr()
+
+    def apply(self, W: Array) -> Array:
+        """``x_r^T w``."""
+        return np.asarray(np.einsum("rj,rj->r", self.X, W[self.owner])[:, None])
+
+    def adjoint(self, V: Array) -> Array:
+        """``sum_r v_r x_r`` at every device."""
+        return np.asarray(self._transposed @ V[:, 0]).reshape(self.n_nodes, self.dim)
+
+    def sizes(self) -> tuple[Array, ...]:
+        """Norms of the rows."""
+        return (np.asarray(np.linalg.norm(self.X, axis=1)),)
+
+    def matrix(self) -> sparse.csr_array:
+        """The rows, each at its device."""
+        return self._matrix
+
+
+class ClassRows(LinearMap):
+    """Scores ``x_r^T W_owner(r)`` of the data points, one a class; a device's parameters are features x classes."""
+
+    def __init__(self, owner: IntArray, X: Array, classes: int, n_nodes: int) -> None:
+        self.owner, self.X, self.ends = owner, X, (owner,)
+        self.n_rows, self.features = X.shape
+        self.width, self.dim, self.n_nodes = classes, self.features * classes, n_nodes
+
+    def apply(self, W: Array) -> Array:
+        """Scores (n_rows, classes)."""
+        shaped = W.reshape(self.n_nodes, self.features, self.width)
+        return np.asarray(np.einsum("rf,rfc->rc", self.X, shaped[self.owner]))
+
+    def adjoint(self, V: Array) -> Array:
+        """``sum_r x_r v_r^T`` at every device."""
+        out = np.zeros((self.n_nodes, self.features, self.width))
+        np.add.at(out, self.owner, self.X[:, :, None] * V[:, None, :])
+        return out.reshape(self.n_nodes, self.dim)
+
+    def sizes(self) -> tuple[Array, ...]:
+        """Norms of the rows."""
+        return (np.asarray(np.linalg.norm(self.X, axis=1)),)
+
+    def matrix(self) -> sparse.csr_array:
+        """Each row once per class."""
+        blocks = np.einsum("rf,ck->rcfk", self.X, np.eye(self.width))
+        return _blocks(self.owner, blocks.reshape(self.n_rows, self.width, self.dim), self.n_nodes)
+
+
+class NodeSelection(LinearMap):
+    """All parameters of some devices: row r is ``w_owner(r)``."""
+
+    def __init__(self, owner: IntArray, n_nodes: int, dim: int) -> None:
+        self.owner, self.ends = owner, (owner,)
+        self.n_nodes, self.dim, self.n_rows, self.width = n_nodes, dim, len(owner), dim
+
+    def apply(self, W: Array) -> Array:
+        """``w_owner``."""
+        return W[self.owner]
+
+    def adjoint(self, V: Array) -> Array:
+        """Rows put back, added where a device is selected more than once."""
+        out = np.zeros((self.n_nodes, self.dim))
+        np.add.at(out, self.owner, V)
+        return out
+
+    def sizes(self) -> tuple[Array, ...]:
+        """Ones."""
+        return (np.ones(self.n_rows),)
+
+    def matrix(self) -> sparse.csr_array:
+        """Rows of the identity."""
+        blocks: Any = np.broadcast_to(np.eye(self.dim), (self.n_rows, self.dim, self.dim))
+        return _blocks(self.owner, blocks, self.n_nodes)
+
+
+def _blocks(owner: IntArray, blocks: Array, n_nodes: int) -> sparse.csr_array:
+    """Sparse matrix with the block (width, dim) of row r at the columns of its device."""
+    rows, width, dim = blocks.shape
+    columns = np.broadcast_to(owner[:, None, None] * dim + np.arange(dim), blocks.shape).ravel()
+    pointer = dim * np.arange(rows * width + 1)
+    return sparse.csr_array(
+        (np.ascontiguousarray(blocks).ravel(), columns, pointer), shape=(rows * width, n_nodes * dim)
+    )
