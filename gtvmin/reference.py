@@ -204,8 +204,9 @@ def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -
         try:
             data, chain, inverse = model.get_problem_data(name, solver_opts=dict(settings))
         except cp.SolverError as error:
+            fitting = ", ".join(_fitting(model))
             raise CapabilityError(
-                f"{name} cannot express this problem; of the installed solvers, {_fitting(model)} can"
+                f"{name} cannot express this problem; installed solvers that can: {fitting}"
             ) from error
         compiled = time.perf_counter()
         try:
@@ -285,7 +286,7 @@ def _normalisation(form: StandardForm) -> tuple[float, float]:
     return float(2.0 ** np.round(np.log2(unit))), float(2.0 ** -np.round(np.log2(value)))
 
 
-def _fitting(model: cp.Problem) -> str:
+def _fitting(model: cp.Problem) -> list[str]:
     """Names of the installed solvers that can express a model."""
     import cvxpy as cp
 
@@ -296,4 +297,4 @@ def _fitting(model: cp.Problem) -> str:
         except cp.SolverError:
             continue
         fits.append(name)
-    return " and ".join([", ".join(fits[:-1])] * (len(fits) > 1) + fits[-1:])
+    return fits
