@@ -76,7 +76,7 @@ class LogisticBlocks(BlockFunction):
 
         def prox(V: Array) -> Array:
             low, high = V.copy(), V + scale
-            T = V + scale * expit(-V) / (1.0 + scale * 0.25)
+            T: Array = V + scale * expit(-V) / (1.0 + scale * 0.25)
             for _ in range(NEWTON_STEPS):
                 q = expit(-T)
                 residual = T - V - scale * q
