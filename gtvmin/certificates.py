@@ -16,7 +16,7 @@ import numpy as np
 
 from gtvmin.dual_repair import best_dual, complete_duals
 from gtvmin.errors import CertificateError
-from gtvmin.gap import gap_terms, objective_floor, relative_gap
+from gtvmin.gap import gap_rounding, gap_terms, objective_floor, relative_gap
 from gtvmin.solvers.standard_form import Array, Duals
 from gtvmin.storage import write_atomically
 from gtvmin.validation import restore_frozen
@@ -187,7 +187,7 @@ def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = Non
         duals = problem.recover_duals(parameters) if U is None else lowered.lower_flows(problem.flows_array(U))
     (_, repaired), _ = best_dual(form, complete_duals(form, parameters, duals))
     terms = gap_terms(form, parameters, repaired)
-    per_node, per_edge, rounding = terms.per_node, np.zeros(lowered.n_edges), terms.rounding
+    per_node, per_edge, rounding = terms.per_node, np.zeros(lowered.n_edges), gap_rounding(form, parameters, repaired)
     for k, (term, shares) in enumerate(zip(form.terms, terms.per_row, strict=True)):
         if k < len(lowered.edges):
             per_edge[lowered.edges[k]] += shares

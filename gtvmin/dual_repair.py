@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gtvmin.solvers.standard_form import Array, Duals, StandardForm
+from gtvmin.solvers.standard_form import Array, Duals, StandardForm, dot
 
 __all__ = ["DualPoint", "best_dual", "complete_duals", "dual_value", "span_residual", "zero_dual"]
 
@@ -106,7 +106,7 @@ def _value(point: DualPoint) -> float:
 
 
 def _norm(U: Duals) -> float:
-    return float(np.sqrt(sum(float(np.vdot(dual, dual)) for dual in U)))
+    return float(np.sqrt(sum(dot(dual, dual) for dual in U)))
 
 
 def _residual_share(form: StandardForm, U: Duals) -> float:
@@ -216,18 +216,18 @@ def _satisfy_span(form: StandardForm, U: Duals, metrics: list[Metric]) -> tuple[
     residual = quadratic.project_dual(S) - S
     scaled = residual / scale
     direction = scaled
-    product = float(np.vdot(residual, scaled))
+    product = dot(residual, scaled)
     products = 1
-    while products <= CG_LIMIT and float(np.linalg.norm(residual)) > target:
+    while products <= CG_LIMIT and dot(residual, residual) > target**2:
         image = quadratic.complement(form.adjoint(moves(direction)))
-        curvature = float(np.vdot(direction, image))
+        curvature = dot(direction, image)
         if curvature <= 0:
             break
         length = product / curvature
         v = v + length * direction
         residual = residual - length * image
         scaled = residual / scale
-        previous, product = product, float(np.vdot(residual, scaled))
+        previous, product = product, dot(residual, scaled)
         direction = scaled + (product / previous) * direction
         products += 1
     return tuple(dual - move for dual, move in zip(U, moves(v), strict=True)), products

@@ -9,7 +9,7 @@ import numpy as np
 from gtvmin.dual_repair import best_dual, complete_duals, dual_value, span_residual, zero_dual
 from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
 
-__all__ = ["GapMonitor", "GapTerms", "gap_terms", "objective_floor", "relative_gap"]
+__all__ = ["GapMonitor", "GapTerms", "gap_rounding", "gap_terms", "objective_floor", "relative_gap"]
 
 # The gap is relative to the objective, but to no less than this share of the objective of the zero model: where a
 # perfect fit has objective 0, no gap would be small against it.
@@ -30,15 +30,12 @@ class GapTerms:
         Of the devices' quadratic parts.
     per_row : tuple of arrays
         Of the rows of each term of the form.
-    rounding : float
-        Estimate of the floating-point error in their sum.
     infeasibility : float
         Largest violation of a device's linear conditions, relative to the throughput.
     """
 
     per_node: Array
     per_row: tuple[Array, ...]
-    rounding: float
     infeasibility: float
 
     @property
@@ -51,18 +48,24 @@ def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
     """Terms of the gap between the objective at W and the bound of feasible duals U."""
     inside, off, throughput = span_residual(form, U)
     per_node = form.quadratic.fenchel_young(W, inside)
-    rounding = float(form.quadratic.rounding(W, inside).sum())
-    # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>
-    rounding += float(off.sum() * np.linalg.norm(W, axis=1).max(initial=0.0))
-    per_row = []
-    for term, dual in zip(form.terms, U, strict=True):
-        values = term.map.apply(W)
-        per_row.append(term.function.fenchel_young(values, dual))
-        rounding += float(term.function.rounding(values, dual).sum())
+    per_row = tuple(
+        term.function.fenchel_young(term.map.apply(W), dual) for term, dual in zip(form.terms, U, strict=True)
+    )
     if not np.isfinite(dual_value(form, U)):
         per_node = np.where(off > 0, np.inf, per_node)
     share = float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0))
-    return GapTerms(per_node, tuple(per_row), rounding, share)
+    return GapTerms(per_node, per_row, share)
+
+
+def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
+    """Estimate of the floating-point error in the sum of the gap's terms."""
+    inside, off, _ = span_residual(form, U)
+    rounding = float(form.quadratic.rounding(W, inside).sum())
+    # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>
+    rounding += float(off.sum() * np.linalg.norm(W, axis=1).max(initial=0.0))
+    for term, dual in zip(form.terms, U, strict=True):
+        rounding += float(term.function.rounding(term.map.apply(W), dual).sum())
+    return rounding
 
 
 def objective_floor(form: StandardForm) -> float:

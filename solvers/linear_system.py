@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from .driver import starting_arrays
-from .standard_form import Array, Point, StandardForm
+from .standard_form import Array, Point, StandardForm, dot
 
 __all__ = ["LinearSystem"]
 
@@ -72,19 +72,19 @@ class LinearSystem:
         precondition = (_factor if direct else _block_inverses)(form, Q, strengths)
         R = b - multiply(W)
         direction = precondition(R)
-        return LinearSystemState(W, R, multiply, precondition, direction, float(np.vdot(R, direction)))
+        return LinearSystemState(W, R, multiply, precondition, direction, dot(R, direction))
 
     def step(self, form: StandardForm, state: LinearSystemState) -> LinearSystemState:
         """One preconditioned conjugate gradient step (with a complete factor: a refinement step)."""
         image = state.multiply(state.direction)
-        curvature = float(np.vdot(state.direction, image))
+        curvature = dot(state.direction, image)
         if curvature <= 0 or state.product <= 0:  # solved to the last bit
             return state
         length = state.product / curvature
         state.W = state.W + length * state.direction
         state.R = state.R - length * image
         scaled = state.precondition(state.R)
-        previous, state.product = state.product, float(np.vdot(state.R, scaled))
+        previous, state.product = state.product, dot(state.R, scaled)
         state.direction = scaled + (state.product / previous) * state.direction
         return state
 

@@ -17,10 +17,16 @@ from numpy.typing import NDArray
 
 from .linear_maps import Array, EdgeDifference, LinearMap
 
-__all__ = ["Array", "Assessment", "BlockFunction", "Duals", "Point", "StandardForm", "Term"]
+__all__ = ["Array", "Assessment", "BlockFunction", "Duals", "Point", "StandardForm", "Term", "dot"]
 
 Duals = tuple[Array, ...]
 """Dual variables: one array per term, of the shape of its rows."""
+
+
+def dot(a: Array, b: Array) -> float:
+    """Inner product of two matrices, without BLAS: its threads stall where cores are busy, and vary the rounding."""
+    return float(np.einsum("ij,ij->", a, b))
+
 
 ALL_CAPABILITIES = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
