@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Certificate": "gtvmin.certificates",
+    "ConvexClustering": "gtvmin.clustering",
     "FLNetwork": "gtvmin.network",
     "GTVMin": "gtvmin.problem",
     "Loss": "gtvmin.losses",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gtvmin.certificates import Certificate as Certificate
     from gtvmin.certificates import certify as certify
     from gtvmin.certificates import load_certificate as load_certificate
+    from gtvmin.clustering import ConvexClustering as ConvexClustering
     from gtvmin.losses import Loss as Loss
     from gtvmin.losses import Ridge as Ridge
     from gtvmin.losses import SquaredError as SquaredError

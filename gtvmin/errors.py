@@ -6,7 +6,9 @@ __all__ = [
     "CapabilityError",
     "CertificateError",
     "ConvergenceWarning",
+    "DisconnectedWarning",
     "GtvminWarning",
+    "HierarchyError",
     "MissingLossWarning",
     "NotUniqueWarning",
 ]
@@ -18,6 +20,10 @@ class GtvminWarning(UserWarning):
 
 class ConvergenceWarning(GtvminWarning):
     """A solver stopped before the certified gap reached the asked tolerance."""
+
+
+class DisconnectedWarning(GtvminWarning):
+    """The weights of a clustering leave several components, which no strength of the coupling merges."""
 
 
 class MissingLossWarning(GtvminWarning):
@@ -34,3 +40,7 @@ class CapabilityError(TypeError):
 
 class CertificateError(ValueError):
     """A stored certificate does not belong to this problem or does not re-check."""
+
+
+class HierarchyError(ValueError):
+    """The clusters of a path split as well as merge: there is no tree of them."""
