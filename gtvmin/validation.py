@@ -58,7 +58,10 @@ def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
 def restore_frozen(declared: object, state: dict[str, Any]) -> None:
     """Set the attributes of a copied or unpickled object: its arrays arrive writable and become read-only again."""
     for name, value in state.items():
-        object.__setattr__(declared, name, frozen(value) if isinstance(value, np.ndarray) else value)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, np.ndarray):
+                frozen(part)
+        object.__setattr__(declared, name, value)
 
 
 def nonnegative_number(value: float, name: str) -> float:

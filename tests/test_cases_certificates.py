@@ -177,5 +177,15 @@ def test_c55_copies_and_pickles_of_what_was_solved(duplicate: Callable[[gtv.Solu
     assert gtv.certify(again.problem, again.weights, again.flows).gap == solution.gap
     ridge = duplicate(gtv.Ridge([[1.0]], [2.0], lam=1.0))
     data = again.problem.losses[0].terms()[0][1]
-    for array in (again.weights, again.flows, again.certificate.per_node, data.X, data.y, ridge.data.X, ridge.penalise):
+    proof = again.certificate
+    for array in (
+        again.weights,
+        again.flows,
+        proof.per_node,
+        *proof.duals,
+        data.X,
+        data.y,
+        ridge.data.X,
+        ridge.penalise,
+    ):
         assert not array.flags.writeable
