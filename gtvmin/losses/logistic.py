@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
+from gtvmin.losses.relative_entropy import relative_entropy
 from gtvmin.losses.rows import RowLoss
 from gtvmin.losses.squared_error import Scale, row_weights
 from gtvmin.solvers.standard_form import Array, BlockFunction
@@ -18,7 +19,6 @@ from gtvmin.validation import finite_array, frozen
 __all__ = ["Logistic", "LogisticBlocks"]
 
 EPS = float(np.finfo(float).eps)
-NEWTON_STEPS = 60
 
 
 class LogisticBlocks(BlockFunction):
@@ -59,10 +59,10 @@ class LogisticBlocks(BlockFunction):
         q = -S / self.weight
         inside = (q >= 0) & (q <= 1)
         q = np.clip(q, 0.0, 1.0)
-        # log of the model's probabilities: log sigma(-t) and log sigma(t)
+        # the model's probabilities of the other class and of its own
         other, own = -np.logaddexp(0.0, W), -np.logaddexp(0.0, -W)
-        divergence = xlogy(q, q) - q * other + xlogy(1 - q, 1 - q) - (1 - q) * own
-        return np.asarray(np.where(inside, self.weight * np.maximum(divergence, 0.0), np.inf)[:, 0])
+        divergence = relative_entropy(q, other) + relative_entropy(1.0 - q, own)
+        return np.asarray(np.where(inside, self.weight * divergence, np.inf)[:, 0])
 
     def rounding(self, W: Array, S: Array) -> Array:
         """A few units in the last place of the divergence's parts."""
@@ -71,26 +71,19 @@ class LogisticBlocks(BlockFunction):
         )
 
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """Newton's method on ``t - v - step omega / (1 + exp(t)) = 0``, safeguarded by a bracket."""
+        """Newton's method on ``t = v + step omega / (1 + exp(t))``, compiled."""
+        from gtvmin.solvers.row_prox import logistic_prox
+
         scale = step[:, None] * self.weight
+        return lambda V: logistic_prox(V, scale)[0]
 
-        def prox(V: Array) -> Array:
-            low, high = V.copy(), V + scale
-            T: Array = V + scale * expit(-V) / (1.0 + scale * 0.25)
-            for _ in range(NEWTON_STEPS):
-                q = expit(-T)
-                residual = T - V - scale * q
-                low, high = np.where(residual < 0, T, low), np.where(residual > 0, T, high)
-                move = residual / (1.0 + scale * q * expit(T))
-                newton = T - move
-                T_new = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-                done = np.abs(T_new - T) <= 2.0 * EPS * np.maximum(np.abs(T), 1e-300)
-                T = np.where(residual == 0, T, T_new)
-                if (done | (residual == 0)).all():
-                    break
-            return T
+    def conjugate_prox_operator(self, step: Array) -> Callable[[Array], Array]:
+        """``p = -omega / (1 + exp(t))`` at the t of Moreau's identity, never outside ``[-omega, 0]``."""
+        from gtvmin.solvers.row_prox import logistic_prox
 
-        return prox
+        sigma = step[:, None]
+        scale = self.weight / sigma
+        return lambda V: np.asarray(-self.weight * logistic_prox(V / sigma, scale)[1])
 
     def project_domain(self, S: Array) -> Array:
         """Clip to ``[-omega, 0]``."""
