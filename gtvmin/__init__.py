@@ -29,6 +29,7 @@ _HOME = {
     "certify": "gtvmin.certificates",
     "load_certificate": "gtvmin.certificates",
     "load_problem": "gtvmin.storage",
+    "losses_from_frame": "gtvmin.frames",
     "save_problem": "gtvmin.storage",
     "solve": "gtvmin.solving",
 }
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gtvmin.certificates import certify as certify
     from gtvmin.certificates import load_certificate as load_certificate
     from gtvmin.clustering import ConvexClustering as ConvexClustering
+    from gtvmin.frames import losses_from_frame as losses_from_frame
     from gtvmin.losses import Loss as Loss
     from gtvmin.losses import Ridge as Ridge
     from gtvmin.losses import SquaredError as SquaredError
