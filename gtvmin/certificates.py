@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtvmin.dual_repair import best_dual, complete_duals
+from gtvmin.domain import domain_violation
+from gtvmin.dual_repair import best_dual, complete_duals, dual_value
 from gtvmin.errors import CertificateError
 from gtvmin.gap import gap_rounding, gap_terms, objective_floor, relative_gap
 from gtvmin.solvers.standard_form import Array, Duals
@@ -39,7 +40,7 @@ class Certificate:
     Attributes
     ----------
     primal : float
-        ``P(W)``.
+        ``P(W)``; ``inf`` for parameters outside the domain of a loss.
     dual : float
         The bound ``primal - gap <= min P``.
     gap, relative_gap : float
@@ -55,6 +56,10 @@ class Certificate:
         ``||w_i - w_i^*|| <= radius_i`` from strong convexity, ``inf`` for a device whose loss is not strongly convex.
     infeasibility : float
         Largest violation of a device's linear conditions by the flows, relative to the flow through it.
+    violation : array (n_nodes,)
+        How far each device's parameters are outside the domain of its loss: zero for parameters that obey all
+        constraints to the rounding of their own digits.  Such rounding is no violation, and is part of ``rounding``
+        by the size of the constraint's dual variable.
     W, U : arrays
         What was certified, and the repaired flows that prove it.
     duals : tuple of arrays
@@ -74,6 +79,7 @@ class Certificate:
     per_edge: Array
     radius: Array
     infeasibility: float
+    violation: Array
     W: Array
     U: Array
     duals: Duals
@@ -95,6 +101,9 @@ class Certificate:
         worst = ""
         if len(self.per_node) and np.isfinite(self.gap):
             worst = f"\n  largest term      node {int(self.per_node.argmax())} (by position): {self.per_node.max():.3e}"
+        if self.violation.any():
+            node = int(self.violation.argmax())
+            worst = f"\n  outside domain    node {node} (by position): by {self.violation[node]:.3e}"
         finite = np.isfinite(self.radius)
         radius = (
             f"largest {self.radius[finite].max():.3e} over {finite.sum()} of {len(finite)} devices"
@@ -125,7 +134,7 @@ class Certificate:
         record = {
             "format": FORMAT,
             "problem_hash": self.problem_hash,
-            "primal": self.primal,
+            "primal": _json_number(self.primal),
             "dual": _json_number(self.dual),
             "gap": _json_number(self.gap),
             "relative_gap": _json_number(self.relative_gap),
@@ -200,7 +209,7 @@ def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = Non
     return Certificate(
         _MADE_BY_CERTIFY,
         primal=primal,
-        dual=primal - gap,
+        dual=primal - gap if np.isfinite(gap) else dual_value(form, repaired),
         gap=gap,
         relative_gap=relative_gap(gap, primal, objective_floor(form)),
         rounding=rounding,
@@ -208,6 +217,7 @@ def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = Non
         per_edge=per_edge,
         radius=radius,
         infeasibility=terms.infeasibility,
+        violation=domain_violation(form, parameters),
         W=parameters,
         U=lowered.raise_flows(repaired),
         duals=tuple(_read_only(dual) for dual in repaired),

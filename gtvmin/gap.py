@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gtvmin.domain import Domain
 from gtvmin.dual_repair import best_dual, complete_duals, dual_value, span_residual, zero_dual
 from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
 
@@ -49,7 +50,7 @@ def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
     inside, off, throughput = span_residual(form, U)
     per_node = form.quadratic.fenchel_young(W, inside)
     per_row = tuple(
-        term.function.fenchel_young(term.map.apply(W), dual) for term, dual in zip(form.terms, U, strict=True)
+        term.function.fenchel_young(term.evaluate(W)[0], dual) for term, dual in zip(form.terms, U, strict=True)
     )
     if not np.isfinite(dual_value(form, U)):
         per_node = np.where(off > 0, np.inf, per_node)
@@ -64,19 +65,24 @@ def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
     # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>
     rounding += float(off.sum() * np.linalg.norm(W, axis=1).max(initial=0.0))
     for term, dual in zip(form.terms, U, strict=True):
-        rounding += float(term.function.rounding(term.map.apply(W), dual).sum())
+        rows, error = term.evaluate(W)
+        # a row that was moved into its function's domain: the terms add up to P(W) - Dual(U) plus <dual, move>
+        shift = np.linalg.norm(dual, axis=1) * error
+        rounding += float((term.function.rounding(rows, dual) + shift).sum())
     return rounding
 
 
 def objective_floor(form: StandardForm) -> float:
     """Least size that a gap is compared with: a share of the zero model's objective."""
-    zero_model = abs(form.objective(np.zeros((form.n_nodes, form.dim))))
+    zero_model = abs(form.objective(Domain(form).project(np.zeros((form.n_nodes, form.dim)))))
     return ZERO_MODEL_SHARE * zero_model if np.isfinite(zero_model) else 0.0
 
 
 def relative_gap(gap: float, primal: float, floor: float) -> float:
-    """The gap over the largest of the objective, the bound and the floor."""
-    size = max(abs(primal), abs(primal - gap) if np.isfinite(gap) else 0.0, floor)
+    """The gap over the largest of the objective, the bound and the floor; ``inf`` for an infinite gap."""
+    if gap == np.inf:
+        return np.inf
+    size = max(abs(primal), abs(primal - gap), floor)
     if size == 0:
         return 0.0 if gap == 0 else np.inf
     return gap / size
@@ -84,6 +90,8 @@ def relative_gap(gap: float, primal: float, floor: float) -> float:
 
 class GapMonitor:
     """Stopping test on the certified relative gap: keeps the best parameters and the best feasible duals seen.
+
+    Parameters are moved into the domain of the losses first, since solvers meet constraints in the limit only.
 
     Repairing duals can cost as much as many iterations; it is done only while its share of the run stays bounded.
 
@@ -97,6 +105,7 @@ class GapMonitor:
 
     def __init__(self, form: StandardForm, tolerance: float) -> None:
         self.form, self.tolerance = form, tolerance
+        self.domain = Domain(form)
         self.primal, self.W = np.inf, np.zeros((form.n_nodes, form.dim))
         self.dual, self.U = zero_dual(form)
         self.floor = objective_floor(form)
@@ -107,6 +116,7 @@ class GapMonitor:
 
     def __call__(self, point: Point, iteration: int) -> Assessment:
         """Assess a point."""
+        point = Point(self.domain.project(point.W), point.U)
         primal = self.form.objective(point.W)
         if primal < self.primal or not np.isfinite(self.primal):
             self.primal, self.W = primal, point.W.copy()
@@ -123,7 +133,8 @@ class GapMonitor:
             self._compare_terms(Point(self.W, self.U), Point(point.W, latest))
         primal = self.form.objective(self.best.W) if self.close else self.primal
         relative = relative_gap(self.gap, primal, self.floor)
-        return Assessment(self.best, primal, primal - self.gap, self.gap, relative, relative <= AIM * self.tolerance)
+        bound = primal - self.gap if np.isfinite(self.gap) else self.dual
+        return Assessment(self.best, primal, bound, self.gap, relative, relative <= AIM * self.tolerance)
 
     def _compare_terms(self, *pairs: Point) -> None:
         """Near the end pairs are compared by their terms: a difference of objectives has no digits left."""

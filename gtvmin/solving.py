@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtvmin.certificates import certify
+from gtvmin.domain import Domain
 from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
 from gtvmin.gap import GapMonitor
 from gtvmin.registry import make_solver, solver_names
@@ -169,9 +170,10 @@ def _reference(
 
     result = solve_reference(problem, **settings)
     name = f"cvxpy:{settings.get('solver', 'CLARABEL')}"
+    form = problem.lowered.form
     # interior points miss an optimum of zero by a little, and no gap is small against that
-    form, zero = problem.lowered.form, np.zeros_like(result.W)
-    W = zero if form.objective(zero) < form.objective(result.W) else result.W
+    zero, W = np.zeros_like(result.W), Domain(form).project(result.W)
+    W = zero if form.objective(zero) < form.objective(W) else W
     return name, Point(W, result.duals), Status.FINISHED, 1, ()
 
 
@@ -191,10 +193,13 @@ def recover_duals(problem: GTVMin, W: Array) -> Duals:
     Returns
     -------
     tuple of arrays
-        One per term of the standard form.
+        One per term of the standard form; zeros where W has no finite objective, which no bound could be close to.
     """
     form = problem.lowered.form
-    monitor = _BoundMonitor(form, form.objective(W))
+    objective = form.objective(W)
+    if not np.isfinite(objective):
+        return form.zero_duals()
+    monitor = _BoundMonitor(form, objective)
     result = run(make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS)
     return form.zero_duals() if result.point.U is None else result.point.U
 

@@ -119,7 +119,9 @@ def estimate_scale(form: StandardForm) -> float:
     for term, sigma in zip(form.terms, unit.sigma, strict=True):
         # sigma -> infinity turns the dual update into a subgradient at the fits
         big = np.full(term.map.n_rows, 1e8)
-        duals = term.function.conjugate_prox_operator(big)(big[:, None] * term.map.apply(fits))
+        # outside the domain of a function there is none, and the duals would be as large as sigma
+        rows = term.function.project_primal(term.map.apply(fits))
+        duals = term.function.conjugate_prox_operator(big)(big[:, None] * rows)
         size += float(((0.5 * duals) ** 2 / sigma[:, None]).sum())
     if not (0 < spread < np.inf and 0 < size < np.inf):
         return 1.0

@@ -51,6 +51,10 @@ class LinearMap:
         """K as a sparse matrix from ``W.ravel()`` to ``(K W).ravel()``."""
         raise NotImplementedError
 
+    def rounding(self, W: Array) -> Array:
+        """Bound on the rounding error of each row of ``K W`` and of W's own last digits; zero where K copies numbers."""
+        return np.zeros(self.n_rows)
+
     def at_nodes(self, rows: Array) -> Array:
         """Sum a number per row (n_rows,) over the rows that read each device, weighted by the squared sizes."""
         total = np.zeros(self.n_nodes)
@@ -147,6 +151,13 @@ class NodeRows(LinearMap):
     def matrix(self) -> sparse.csr_array:
         """The rows, each at its device."""
         return self._matrix
+
+    def rounding(self, W: Array) -> Array:
+        """``(k + 2) eps |x_r|^T |w|`` for k features that are not zero; none for a single coordinate."""
+        used = np.count_nonzero(self.X, axis=1)
+        copied = (used == 1) & (np.abs(self.X).sum(axis=1) == 1.0)
+        units = np.where(copied, 0.0, np.finfo(float).eps * (used + 2.0))
+        return np.asarray(units * np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner])))
 
 
 class ClassRows(LinearMap):

@@ -47,11 +47,14 @@ class BlockFunction:
         ``mu_i >= 0`` such that ``f_i - mu_i/2 ||.||^2`` is convex.
     smoothness : array (n_rows,)
         Lipschitz constant of the gradient, ``inf`` where there is none.
+    restricted : bool
+        Whether some ``f_i`` is infinite somewhere; then ``project_primal`` must be there.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset()
     n_rows: int
     dim: int
+    restricted: bool = False
 
     @property
     def strong_convexity(self) -> Array:
@@ -71,6 +74,10 @@ class BlockFunction:
     def value(self, W: Array) -> Array:
         """Values ``f_i(w_i)``, shape (n_rows,)."""
         raise NotImplementedError
+
+    def project_primal(self, W: Array) -> Array:
+        """Orthogonal projection of every row onto the domain of ``f_i``."""
+        return W
 
     def gradient(self, W: Array) -> Array:
         """Gradients, shape (n_rows, dim)."""
@@ -192,6 +199,20 @@ class Term:
     map: LinearMap
     function: BlockFunction
 
+    def evaluate(self, W: Array) -> tuple[Array, Array]:
+        """Rows ``K W``, and by how much each may be off (n_rows,).
+
+        Numbers cannot lie on every hyperplane: a row that is outside the function's domain by no more than the
+        rounding of ``K W`` is moved into it, and what moved it is its error.
+        """
+        rows = self.map.apply(W)
+        if not self.function.restricted:
+            return rows, np.zeros(self.map.n_rows)
+        inside = self.function.project_primal(rows)
+        distance, rounding = np.linalg.norm(rows - inside, axis=1), self.map.rounding(W)
+        moved = (distance > 0) & (distance <= rounding)
+        return np.where(moved[:, None], inside, rows), np.where(moved, distance + rounding, 0.0)
+
 
 @dataclass(frozen=True, eq=False)
 class StandardForm:
@@ -271,4 +292,4 @@ class StandardForm:
     def objective(self, W: Array) -> float:
         """The objective at W."""
         value = float(self.quadratic.value(W).sum())
-        return value + sum(float(term.function.value(term.map.apply(W)).sum()) for term in self.terms)
+        return value + sum(float(term.function.value(term.evaluate(W)[0]).sum()) for term in self.terms)

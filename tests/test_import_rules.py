@@ -25,6 +25,7 @@ FLOORS = {
     "gtvmin.penalties": 1,
     "gtvmin.solvers": 1,
     "gtvmin.certificates": 2,
+    "gtvmin.domain": 2,
     "gtvmin.dual_repair": 2,
     "gtvmin.lowering": 2,
     "gtvmin.problem": 2,

@@ -30,7 +30,10 @@ def interval_arrays(
     curvature: Array | float = 0.0,
     coefficient: float = 1.0,
 ) -> dict[str, Array]:
-    """Parameters of ``coefficient * phi`` for some rows; a pair of targets is (left, right)."""
+    """Parameters of ``coefficient * phi`` for some rows; a pair of targets is (left, right).
+
+    An infinite target means that phi is zero on that side, and is stated by a slope of zero instead.
+    """
     left, right = target if isinstance(target, tuple) else (target, target)
     parts = {
         "low": coefficient * np.asarray(low, dtype=float),
@@ -39,7 +42,12 @@ def interval_arrays(
         "right": right,
         "curvature": np.asarray(curvature, dtype=float) / coefficient,
     }
-    return {name: np.array(np.broadcast_to(np.asarray(part, dtype=float), (rows,))) for name, part in parts.items()}
+    full = {name: np.array(np.broadcast_to(np.asarray(part, dtype=float), (rows,))) for name, part in parts.items()}
+    open_left, open_right = np.isinf(full["left"]), np.isinf(full["right"])
+    full["low"][open_left], full["high"][open_right] = 0.0, 0.0
+    full["left"][open_left] = np.where(open_right, 0.0, full["right"])[open_left]
+    full["right"][open_right] = full["left"][open_right]
+    return full
 
 
 class IntervalBlocks(BlockFunction):
@@ -50,9 +58,10 @@ class IntervalBlocks(BlockFunction):
     low, high : arrays (n_rows,)
         Domain of the conjugate, ``low <= 0 <= high``; may be infinite.
     left, right : arrays (n_rows,)
-        Where phi is zero.
+        Where phi is zero; finite.
     curvature : array (n_rows,)
-        Of the conjugate; ``1 / curvature`` is phi's own.
+        Of the conjugate; ``1 / curvature`` is phi's own.  Where it is zero and a slope infinite, phi is infinite on
+        that side.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"prox", "conjugate"})
@@ -61,6 +70,12 @@ class IntervalBlocks(BlockFunction):
         self.n_rows, self.dim = len(low), 1
         self.low, self.high, self.left, self.right = (part[:, None] for part in (low, high, left, right))
         self.curvature = curvature[:, None]
+        wall = curvature == 0
+        self.limits = (
+            np.where(wall & np.isinf(low), left, -np.inf)[:, None],
+            np.where(wall & np.isinf(high), right, np.inf)[:, None],
+        )
+        self.restricted = bool((wall & (np.isinf(low) | np.isinf(high))).any())
         if (curvature > 0).all():
             self.capabilities = self.capabilities | {"gradient"}  # type: ignore[misc]
 
@@ -70,36 +85,90 @@ class IntervalBlocks(BlockFunction):
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / self.curvature[:, 0])
 
+    def project_primal(self, W: Array) -> Array:
+        """Clip to the interval on which phi is finite."""
+        return np.clip(W, *self.limits) if self.restricted else W
+
     def _overshoot(self, T: Array) -> Array:
         """Signed distance from ``[left, right]``."""
         return np.asarray(np.where(self.right < T, T - self.right, np.where(self.left > T, T - self.left, 0.0)))
 
-    def subgradient(self, W: Array) -> Array:
-        """``clip(overshoot / curvature, low, high)``."""
-        d = self._overshoot(W)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(d == 0.0, 0.0, d / self.curvature)
+    def _slope(self, overshoot: Array) -> Array:
+        """``clip(overshoot / curvature, low, high)``, infinite where phi is."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            slope = np.where(overshoot == 0.0, 0.0, overshoot / self.curvature)
         return np.clip(slope, self.low, self.high)
+
+    def subgradient(self, W: Array) -> Array:
+        """``clip(overshoot / curvature, low, high)``, zero on ``[left, right]`` and where phi is infinite."""
+        return self._slope(self._overshoot(self.project_primal(W)))
 
     def gradient(self, W: Array) -> Array:
         """The subgradient, where every curvature is positive."""
         return self.subgradient(W)
 
     def value(self, W: Array) -> Array:
-        """``p d - curvature p^2 / 2`` at the best p."""
-        d, p = self._overshoot(W), self.subgradient(W)
-        with np.errstate(invalid="ignore", over="ignore"):
-            value = np.where(d == 0.0, 0.0, p * d - 0.5 * self.curvature * p**2)
-        return np.asarray(np.where(np.isnan(value), np.inf, value)[:, 0])
-
-    def _linear(self, P: Array) -> Array:
-        return np.asarray(np.where(P > 0, self.right, np.where(P < 0, self.left, 0.0)))
+        """``p (d - curvature p / 2)`` with the overshoot d and the slope p there."""
+        d = self._overshoot(W)
+        p = self._slope(d)
+        with np.errstate(over="ignore"):
+            return np.asarray((p * (d - 0.5 * self.curvature * np.where(np.isfinite(p), p, 0.0)))[:, 0])
 
     def conjugate(self, S: Array) -> Array:
         """``c(p)``, ``inf`` outside ``[low, high]``."""
-        with np.errstate(invalid="ignore"):
-            cost = np.where(S == 0, 0.0, self._linear(S) * S) + 0.5 * self.curvature * S**2
-        return np.asarray(np.where((self.low <= S) & (self.high >= S), cost, np.inf)[:, 0])
+        with np.errstate(over="ignore"):
+            cost = np.where(S > 0, self.right, self.left) * S + 0.5 * (self.curvature * S) * S
+        return np.asarray(np.where(self._holds(S), cost, np.inf)[:, 0])
+
+    def _holds(self, S: Array) -> Any:
+        return (self.low <= S) & (self.high >= S)
+
+    def fenchel_young(self, W: Array, S: Array) -> Array:
+        """Sum of products that are at least zero each: nothing cancels.
+
+        With the slope q of phi at t, and ``d - curvature q`` what t overshoots beyond the point where phi becomes
+        linear: ``(q - p) (d - curvature q) + curvature (q - p)^2 / 2`` for a dual p that pulls towards t's side, and
+        ``phi(t) + curvature p^2 / 2 + p (target - t)`` for any other.
+        """
+        d = self._overshoot(W)
+        slope = self._slope(d)
+        q = np.where(np.isfinite(slope), slope, 0.0)
+        linear = np.where((q == self.low) | (q == self.high), d - self.curvature * q, 0.0)
+        with np.errstate(over="ignore"):
+            agree = np.maximum((q - S) * linear, 0.0) + 0.5 * self.curvature * (q - S) ** 2
+            target = np.where(S > 0, self.right, self.left)
+            oppose = self.value(W)[:, None] + 0.5 * (self.curvature * S) * S + S * (target - W)
+        agrees = (S == 0) | ((S > 0) & (self.right <= W)) | ((S < 0) & (self.left >= W))
+        terms = np.where(agrees, agree, oppose)
+        return np.asarray(np.where(self._holds(S) & np.isfinite(slope), terms, np.inf)[:, 0])
+
+    def rounding(self, W: Array, S: Array) -> Array:
+        """Effect of a few units in the last place of t and of the target, which may lie on a kink, and of the sum."""
+        right, left = (S > 0) | (self.right < W), (S < 0) | (self.left > W)
+        targets = np.maximum(np.where(right, np.abs(self.right), 0.0), np.where(left, np.abs(self.left), 0.0))
+        shift = 4.0 * EPS * (np.abs(W) + targets)
+        slope = self.subgradient(W)
+        at_kink = np.minimum(np.abs(W - self.left), np.abs(W - self.right)) <= shift
+        jump = np.where(np.isfinite(self.high), self.high, 0.0) - np.where(np.isfinite(self.low), self.low, 0.0)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            jump = np.minimum(jump, np.where(self.curvature > 0, shift / self.curvature, np.inf))
+            terms = self.fenchel_young(W, S)[:, None]
+            total = shift * (np.abs(slope - S) + np.where(at_kink, jump, 0.0))
+            return np.asarray((total + 8.0 * EPS * np.where(np.isfinite(terms), terms, 0.0))[:, 0])
+
+    def prox_operator(self, step: Array) -> Callable[[Array], Array]:
+        """Back towards ``[left, right]`` by a share of the overshoot, and by ``step`` times the largest slope at most."""
+        scale = step[:, None]
+        with np.errstate(over="ignore"):
+            share = self.curvature / (self.curvature + scale)
+            most, least = scale * self.high, scale * self.low
+
+        def prox(V: Array) -> Array:
+            d = self._overshoot(V)
+            kept = np.where(d > 0, np.maximum(share * d, d - most), np.minimum(share * d, d - least))
+            return np.clip(V, self.left, self.right) + np.where(d == 0, 0.0, kept)
+
+        return prox
 
     def conjugate_prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """Shift by the targets, shrink by the curvature, clip to the interval."""
@@ -113,88 +182,66 @@ class IntervalBlocks(BlockFunction):
 
         return prox
 
-    def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """By Moreau's identity from the conjugate's."""
-        scale = step[:, None]
-        inner = self.conjugate_prox_operator(1.0 / step)
-        return lambda V: V - scale * inner(V / scale)
-
-    def rounding(self, W: Array, S: Array) -> Array:
-        """A few units in the last place of the three summands."""
-        finite = np.where(np.isfinite(self._linear(S)), np.abs(self._linear(S) * S), 0.0)
-        size = 2.0 * np.abs(W * S) + finite + 0.5 * self.curvature * S**2
-        return np.asarray(8.0 * EPS * size[:, 0])
-
     def project_domain(self, S: Array) -> Array:
         """Clip to ``[low, high]``."""
         return np.clip(S, self.low, self.high)
 
     def dual_gauge(self, S: Array) -> Array:
         """``max(p / high, p / low)``."""
-        bound = np.where(S > 0, self.high, self.low)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gauge = np.where(S == 0, 0.0, S / bound)
-        return np.asarray(gauge[:, 0])
+        with np.errstate(divide="ignore", over="ignore"):
+            gauge = S / np.where(S > 0, self.high, np.where(S < 0, self.low, 1.0))
+        return np.asarray(np.abs(gauge)[:, 0])
 
     def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
-        """Room left to the nearer end of the interval, relative to its length."""
+        """Room left to the nearer end of the interval, relative to its length, or to the duals' size if infinite."""
         length = self.high - self.low
         typical = np.maximum(np.abs(S), float(np.median(np.abs(S))) if S.size else 0.0)
-        unit = np.where(np.isfinite(length), length, 2.0 * typical)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(unit > 0, 2.0 * np.minimum(S - self.low, self.high - S) / unit, 1.0)
-        room = np.clip(np.where(np.isnan(room), 1.0, room), floor, 1.0)
+        unit = np.where(np.isfinite(length), length, 2.0 * np.where(typical > 0, typical, 1.0))
+        with np.errstate(over="ignore"):
+            room = 2.0 * np.minimum(S - self.low, self.high - S) / np.where(unit > 0, unit, 1.0)
+        room = np.clip(room, floor, 1.0)
         return lambda Z: room * Z
 
     def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """Distance above ``right`` and below ``left``, linear and Huber parts by the slopes."""
         import cvxpy as cp
 
-        t = unit * cp.vec(W, order="C")
-        total: Any = 0.0
-        sides = ((1.0, self.right[:, 0], self.high[:, 0]), (-1.0, -self.left[:, 0], -self.low[:, 0]))
-        for sign, target, slope in sides:
-            excess = sign * t - target
-            curvature = self.curvature[:, 0]
-            hard = np.flatnonzero(np.isinf(slope) & (curvature == 0))
+        t = cp.vec(W, order="C")
+        lower, upper = (limit[:, 0] / unit for limit in self.limits)
+        fixed = np.flatnonzero(lower == upper)
+        above, below = np.isfinite(upper), np.isfinite(lower)
+        above[fixed] = below[fixed] = False
+        constraints = [t[fixed] == lower[fixed]] if len(fixed) else []
+        constraints += [t[above] <= upper[above]] if above.any() else []
+        constraints += [t[below] >= lower[below]] if below.any() else []
+        total: Any = cp.transforms.indicator(constraints) if constraints else 0.0
+        curvature = self.curvature[:, 0]
+        for sign, target, slope in ((1.0, self.right, self.high), (-1.0, -self.left, -self.low)):
+            excess, slope = cp.pos(sign * unit * t - target[:, 0]), slope[:, 0]
             linear = np.flatnonzero((slope > 0) & np.isfinite(slope) & (curvature == 0))
             squared = np.flatnonzero(np.isinf(slope) & (curvature > 0))
             huber = np.flatnonzero((slope > 0) & np.isfinite(slope) & (curvature > 0))
-            if len(hard):
-                total += cp.transforms.indicator([excess[hard] <= 0])
             if len(linear):
-                total += factor * (slope[linear] @ cp.pos(excess[linear]))
+                total += (factor * slope[linear]) @ excess[linear]
             if len(squared):
-                total += factor * cp.sum(cp.multiply(0.5 / curvature[squared], cp.square(cp.pos(excess[squared]))))
+                total += cp.sum_squares(cp.multiply(np.sqrt(0.5 * factor / curvature[squared]), excess[squared]))
             if len(huber):
                 knee = slope[huber] * curvature[huber]
-                scaled = cp.multiply(1.0 / knee, cp.pos(excess[huber]))
-                total += factor * cp.sum(cp.multiply(0.5 * slope[huber] * knee, cp.huber(scaled, 1.0)))
+                total += (0.5 * factor * slope[huber] * knee) @ cp.huber(cp.multiply(1.0 / knee, excess[huber]), 1.0)
         return total
 
     def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
-        """``c(p)`` with the interval as constraints."""
+        """``c(p) = curvature p^2 / 2 + left p + (right - left) max(p, 0)`` with the interval as constraints."""
         import cvxpy as cp
 
         p = cp.vec(S, order="C")
         low, high, left, right, curvature = (
             part[:, 0] for part in (self.low, self.high, self.left, self.right, self.curvature)
         )
-        value: Any = 0.5 * cp.sum(cp.multiply(curvature, cp.square(p)))
-        one = left == right
-        value += np.where(one, right, 0.0) @ p
-        two = np.flatnonzero(~one)
-        domain = []
-        for rows, bound, sign in ((np.isfinite(high), high, 1.0), (np.isfinite(low), low, -1.0)):
-            kept = np.flatnonzero(rows)
-            if len(kept):
-                domain.append(sign * p[kept] <= sign * bound[kept])
-        # an infinite target forbids its sign
-        up, down = two[np.isfinite(right[two])], two[np.isfinite(left[two])]
-        for kept, target, part in ((up, right, cp.pos), (down, -left, cp.neg)):
-            if len(kept):
-                value += target[kept] @ part(p[kept])
-        for kept, sign in ((two[np.isinf(right[two])], 1.0), (two[np.isinf(left[two])], -1.0)):
-            if len(kept):
-                domain.append(sign * p[kept] <= 0)
+        bent, value = np.flatnonzero(curvature), left @ p + (right - left) @ cp.pos(p)
+        if len(bent):
+            value += cp.sum_squares(cp.multiply(np.sqrt(0.5 * curvature[bent]), p[bent]))
+        above, below = np.isfinite(high), np.isfinite(low)
+        domain = [p[above] <= high[above]] if above.any() else []
+        domain += [p[below] >= low[below]] if below.any() else []
         return value, domain
