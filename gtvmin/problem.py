@@ -108,6 +108,17 @@ class GTVMin:
         object.__setattr__(changed, "alpha", nonnegative_number(alpha, "alpha"))
         return changed
 
+    def __str__(self) -> str:
+        from gtvmin.display import problem_text
+
+        return problem_text(self)
+
+    def _repr_latex_(self) -> str:
+        """The problem as mathematics, for notebooks."""
+        from gtvmin.display import problem_latex
+
+        return problem_latex(self)
+
     @cached_property
     def lowered(self) -> Lowered:
         """The problem as arrays, computed once."""

@@ -83,7 +83,7 @@ class _Packer:
 
     def loss(self, loss: Loss) -> Any:
         if isinstance(loss, Sum):
-            return {"sum": [[c, self.loss(atom)] for c, atom in loss.terms()]}
+            return {"sum": [[c, self.loss(atom)] for c, atom in loss.declared_terms()]}
         return self.declared(loss)
 
     def declared(self, thing: Loss | Penalty) -> dict[str, Any]:

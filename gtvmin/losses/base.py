@@ -45,9 +45,13 @@ class Loss(ABC):
         """The loss as a sum of ``coefficient * atom``."""
         return ((1.0, self),)
 
+    def declared_terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The loss as it was added up by the user: composites in one piece."""
+        return ((1.0, self),)
+
     def __add__(self, other: object) -> Loss:
         if isinstance(other, Loss):
-            return Sum(self.terms() + other.terms())
+            return Sum(self.declared_terms() + other.declared_terms())
         return NotImplemented
 
     def __radd__(self, other: object) -> Loss:
@@ -58,7 +62,7 @@ class Loss(ABC):
 
     def __mul__(self, factor: float) -> Loss:
         scale = positive_number(factor, "the factor of a loss")
-        return Sum(tuple((scale * c, atom) for c, atom in self.terms()))
+        return Sum(tuple((scale * c, term) for c, term in self.declared_terms()))
 
     __rmul__ = __mul__
 
@@ -125,6 +129,10 @@ class Sum(Loss):
         return sum(atom.n_samples for _, atom in self._terms)
 
     def terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The atoms of all terms."""
+        return tuple((c * inner, atom) for c, term in self._terms for inner, atom in term.terms())
+
+    def declared_terms(self) -> tuple[tuple[float, Loss], ...]:
         """The terms as declared."""
         return self._terms
 
