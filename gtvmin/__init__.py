@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Ball": "gtvmin.losses",
     "Certificate": "gtvmin.certificates",
     "ConvexClustering": "gtvmin.clustering",
     "FLNetwork": "gtvmin.network",
     "GTVMin": "gtvmin.problem",
+    "Logistic": "gtvmin.losses",
     "Loss": "gtvmin.losses",
     "NetworkLasso": "gtvmin.problem",
     "Norm": "gtvmin.penalties",
     "Penalty": "gtvmin.penalties",
+    "Poisson": "gtvmin.losses",
     "Ridge": "gtvmin.losses",
+    "Softmax": "gtvmin.losses",
     "Solution": "gtvmin.solution",
     "SquaredError": "gtvmin.losses",
     "SquaredNorm": "gtvmin.penalties",
@@ -42,8 +46,12 @@ if TYPE_CHECKING:
     from gtvmin.certificates import load_certificate as load_certificate
     from gtvmin.clustering import ConvexClustering as ConvexClustering
     from gtvmin.frames import losses_from_frame as losses_from_frame
+    from gtvmin.losses import Ball as Ball
+    from gtvmin.losses import Logistic as Logistic
     from gtvmin.losses import Loss as Loss
+    from gtvmin.losses import Poisson as Poisson
     from gtvmin.losses import Ridge as Ridge
+    from gtvmin.losses import Softmax as Softmax
     from gtvmin.losses import SquaredError as SquaredError
     from gtvmin.losses import Zero as Zero
     from gtvmin.network import FLNetwork as FLNetwork
