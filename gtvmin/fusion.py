@@ -1,0 +1,90 @@
+"""Which neighbours a solution has fused, told from parameters and flows on the scale of the certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from gtvmin.penalties.norm import NormBlocks
+from gtvmin.solvers.linear_maps import EdgeDifference
+from gtvmin.solvers.standard_form import Array
+
+if TYPE_CHECKING:
+    from gtvmin.certificates import Certificate
+    from gtvmin.network import FLNetwork
+    from gtvmin.problem import GTVMin
+
+__all__ = ["close_edges", "fused_edges", "join"]
+
+SHARE = 0.05
+"""Differences up to this share of a device's typical error count as none."""
+SLACK = 0.01
+"""A flow at least this share of its bound inside its ball holds its edge together."""
+UNCERTIFIED = 1e-4
+"""Tolerance where there is no finite gap to set the scale."""
+# Parameters that agree to this share of their size agree up to rounding.
+ROUNDING = 1e-12
+
+
+def fused_edges(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
+    r"""Edges (n_edges,) whose two ends have the same parameters at the optimum, as far as the certificate tells.
+
+    With a gap g and losses that are :math:`\mu_i`-strongly convex, ``sum_i mu_i/2 ||w_i - w_i*||^2 <= g``: a device is
+    off by ``radius_i / sqrt(n)`` if all share the gap alike, and never by more than ``radius_i = sqrt(2 g / mu_i)``.  An
+    edge counts as fused if
+
+    - its parameters differ by at most 0.05 times the median of ``radius_i / sqrt(n)``: the gap spreads over few
+      devices, and is itself larger than the error; or
+    - its flow is inside its ball by at least one hundredth of the bound, ``||U_e||_* <= 0.99 alpha A_e``, which at an
+      optimum only a fused edge can be, and the parameters differ by less than the certificate needs to prove them
+      apart, ``||w_i - w_j||_2 <= sqrt(radius_i^2 + radius_j^2)``.
+
+    Where no loss is strongly convex, the typical error is taken as the spread of the parameters (root mean square
+    distance from their mean) times the root of the relative gap, by which an objective that grows quadratically from
+    its minimum would grow to its own size.  Without a finite gap, edges are fused where parameters differ by at most
+    1e-4 times the largest distance from their mean.
+    """
+    W, net = certificate.W, problem.network
+    if not np.isfinite(certificate.gap):
+        return close_edges(net, W, UNCERTIFIED)
+    jump, radius = _jumps(net, W), certificate.radius
+    finite = np.isfinite(radius)
+    if finite.any():
+        error = float(np.median(radius[finite])) / np.sqrt(net.n_nodes)
+    else:
+        spread = np.sqrt(((W - W.mean(axis=0)) ** 2).sum(axis=1).mean())
+        error = float(spread * np.sqrt(certificate.relative_gap))
+    alike = jump <= max(SHARE * error, ROUNDING * float(np.abs(W).max()))
+    undecided = jump <= np.hypot(radius[net.tail], radius[net.head])
+    return alike | (_held(problem, certificate) & undecided)
+
+
+def _held(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
+    """Edges with a norm of all differences as their penalty, whose flow is clearly inside its ball."""
+    held = np.zeros(problem.network.n_edges, dtype=bool)
+    lowered = problem.lowered
+    for edges, term, dual in zip(lowered.edges, lowered.form.couplings, certificate.duals, strict=False):
+        if isinstance(term.function, NormBlocks) and isinstance(term.map, EdgeDifference):
+            held[edges] = term.function.dual_gauge(dual) <= 1.0 - SLACK
+    return held
+
+
+def close_edges(net: FLNetwork, W: Array, tolerance: float) -> NDArray[np.bool_]:
+    """Edges whose ends differ by at most ``tolerance`` times the largest distance of a device from the mean."""
+    reach = float(np.linalg.norm(W - W.mean(axis=0), axis=1).max())
+    return np.asarray(_jumps(net, W) <= tolerance * reach)
+
+
+def join(net: FLNetwork, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number of the group of each node (n_nodes,) that the kept edges make, counted in order of their first nodes."""
+    links = (np.ones(int(kept.sum()), dtype=np.int8), (net.tail[kept], net.head[kept]))
+    graph = sparse.coo_array(links, shape=(net.n_nodes, net.n_nodes))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+
+
+def _jumps(net: FLNetwork, W: Array) -> Array:
+    return np.asarray(np.linalg.norm(W[net.head] - W[net.tail], axis=1))
