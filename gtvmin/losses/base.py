@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gtvmin.errors import CapabilityError
 from gtvmin.validation import finite_array, positive_number, restore_frozen
 
 if TYPE_CHECKING:
     from gtvmin.solvers.standard_form import Array, BlockFunction
 
 __all__ = ["Loss", "Sum"]
+
+ROW_ARGUMENTS = ("X", "y", "sample_weight")
+"""Arguments with one entry per data point."""
 
 
 class Loss(ABC):
@@ -48,6 +52,34 @@ class Loss(ABC):
     def declared_terms(self) -> tuple[tuple[float, Loss], ...]:
         """The loss as it was added up by the user: composites in one piece."""
         return ((1.0, self),)
+
+    def take(self, rows: ArrayLike) -> Loss:
+        """The same loss of some of its data points; a loss without data points is left as it is.
+
+        Parameters
+        ----------
+        rows : array_like of int (k,)
+            Positions of the data points, from 0 to ``n_samples - 1``; those of a sum are counted through its terms.
+
+        Raises
+        ------
+        CapabilityError
+            If the loss has data points that are not arguments ``X``, ``y`` and ``sample_weight``.
+        """
+        if not self.n_samples:
+            return self
+        chosen = np.asarray(rows, dtype=np.int64)
+        declared = self.arguments()
+        if not {"X", "y"} <= declared.keys():
+            raise CapabilityError(f"{self!r} cannot be split by data points: it has to define take(rows)")
+        for name in ROW_ARGUMENTS:
+            if declared.get(name) is not None:
+                declared[name] = declared[name][chosen]
+        return type(self)(**declared)
+
+    def data_terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The part that measures errors on data points, as a sum of ``coefficient * atom``: no regularisers."""
+        return ((1.0, self),) if self.n_samples else ()
 
     def __add__(self, other: object) -> Loss:
         if isinstance(other, Loss):
@@ -135,6 +167,22 @@ class Sum(Loss):
     def declared_terms(self) -> tuple[tuple[float, Loss], ...]:
         """The terms as declared."""
         return self._terms
+
+    def take(self, rows: ArrayLike) -> Loss:
+        """Some of the data points, counted through the terms in their order."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        if chosen.size and not (0 <= chosen.min() and chosen.max() < self.n_samples):
+            raise IndexError(f"rows must be positions from 0 to {self.n_samples - 1}, got {rows!r}")
+        taken, first = [], 0
+        for coefficient, atom in self._terms:
+            inside = chosen[(chosen >= first) & (chosen < first + atom.n_samples)]
+            taken.append((coefficient, atom.take(inside - first)))
+            first += atom.n_samples
+        return Sum(taken)
+
+    def data_terms(self) -> tuple[tuple[float, Loss], ...]:
+        """Those of the terms."""
+        return tuple((c * inner, part) for c, atom in self._terms for inner, part in atom.data_terms())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sum, (self._terms,)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gtvmin.losses.base import Loss
 from gtvmin.losses.quadratic import QuadraticLoss, Rows
 from gtvmin.losses.squared_error import Scale, SquaredError
 from gtvmin.solvers.standard_form import Array
@@ -87,6 +88,10 @@ class Ridge(QuadraticLoss):
     def arguments(self) -> dict[str, Any]:
         """Arguments that declare the same loss again."""
         return {**self.data.arguments(), "lam": self.lam, "penalise": self.penalise}
+
+    def data_terms(self) -> tuple[tuple[float, Loss], ...]:
+        """The squared error."""
+        return self.data.data_terms()
 
     def rows(self, dim: int) -> Rows:
         """Its data points, then one row a penalised coordinate."""
