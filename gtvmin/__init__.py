@@ -12,21 +12,35 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Affine": "gtvmin.losses",
     "Ball": "gtvmin.losses",
+    "Box": "gtvmin.losses",
     "Certificate": "gtvmin.certificates",
     "ConvexClustering": "gtvmin.clustering",
+    "ElasticNet": "gtvmin.losses",
     "FLNetwork": "gtvmin.network",
     "GTVMin": "gtvmin.problem",
+    "Hinge": "gtvmin.losses",
+    "Huber": "gtvmin.losses",
+    "L1": "gtvmin.losses",
+    "LeastAbsolute": "gtvmin.losses",
+    "Linear": "gtvmin.losses",
     "Logistic": "gtvmin.losses",
     "Loss": "gtvmin.losses",
     "NetworkLasso": "gtvmin.problem",
+    "NonNegative": "gtvmin.losses",
     "Norm": "gtvmin.penalties",
     "Penalty": "gtvmin.penalties",
     "Poisson": "gtvmin.losses",
+    "Quadratic": "gtvmin.losses",
+    "Quantile": "gtvmin.losses",
     "Ridge": "gtvmin.losses",
+    "Simplex": "gtvmin.losses",
     "Softmax": "gtvmin.losses",
     "Solution": "gtvmin.solution",
+    "SquaredDistance": "gtvmin.losses",
     "SquaredError": "gtvmin.losses",
+    "SquaredHinge": "gtvmin.losses",
     "SquaredNorm": "gtvmin.penalties",
     "Status": "gtvmin.solvers.driver",
     "Zero": "gtvmin.losses",
@@ -46,13 +60,27 @@ if TYPE_CHECKING:
     from gtvmin.certificates import load_certificate as load_certificate
     from gtvmin.clustering import ConvexClustering as ConvexClustering
     from gtvmin.frames import losses_from_frame as losses_from_frame
+    from gtvmin.losses import L1 as L1
+    from gtvmin.losses import Affine as Affine
     from gtvmin.losses import Ball as Ball
+    from gtvmin.losses import Box as Box
+    from gtvmin.losses import ElasticNet as ElasticNet
+    from gtvmin.losses import Hinge as Hinge
+    from gtvmin.losses import Huber as Huber
+    from gtvmin.losses import LeastAbsolute as LeastAbsolute
+    from gtvmin.losses import Linear as Linear
     from gtvmin.losses import Logistic as Logistic
     from gtvmin.losses import Loss as Loss
+    from gtvmin.losses import NonNegative as NonNegative
     from gtvmin.losses import Poisson as Poisson
+    from gtvmin.losses import Quadratic as Quadratic
+    from gtvmin.losses import Quantile as Quantile
     from gtvmin.losses import Ridge as Ridge
+    from gtvmin.losses import Simplex as Simplex
     from gtvmin.losses import Softmax as Softmax
+    from gtvmin.losses import SquaredDistance as SquaredDistance
     from gtvmin.losses import SquaredError as SquaredError
+    from gtvmin.losses import SquaredHinge as SquaredHinge
     from gtvmin.losses import Zero as Zero
     from gtvmin.network import FLNetwork as FLNetwork
     from gtvmin.penalties import Norm as Norm

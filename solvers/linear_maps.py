@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["ClassRows", "EdgeDifference", "EdgeMaps", "LinearMap", "NodeRows", "NodeSelection"]
+__all__ = ["ClassRows", "CoordinateDifference", "EdgeDifference", "EdgeMaps", "LinearMap", "NodeRows", "NodeSelection"]
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -52,7 +52,7 @@ class LinearMap:
         raise NotImplementedError
 
     def rounding(self, W: Array) -> Array:
-        """Bound on the rounding error of each row of ``K W`` and of W's own last digits; zero where K copies numbers."""
+        """Bound on the rounding of each row of ``K W`` and of W's own last digits; zero where K copies numbers."""
         return np.zeros(self.n_rows)
 
     def at_nodes(self, rows: Array) -> Array:
@@ -92,6 +92,43 @@ class EdgeDifference(LinearMap):
         """``D`` times the identity of the parameters."""
         return sparse.csr_array(sparse.kron(self.incidence, sparse.eye_array(self.dim)))
 
+    def renumbered(self, position: IntArray, n_nodes: int) -> EdgeDifference:
+        """Edges between other devices."""
+        return EdgeDifference(position[self.tail], position[self.head], n_nodes, self.dim)
+
+
+class CoordinateDifference(LinearMap):
+    """``(w_head(e) - w_tail(e))[coordinates]``."""
+
+    def __init__(self, tail: IntArray, head: IntArray, coordinates: IntArray, n_nodes: int, dim: int) -> None:
+        self.tail, self.head, self.ends = tail, head, (tail, head)
+        self.coordinates, self.n_nodes, self.dim = coordinates, n_nodes, dim
+        self.n_rows, self.width = len(tail), len(coordinates)
+        self._whole = EdgeDifference(tail, head, n_nodes, self.width)
+
+    def apply(self, W: Array) -> Array:
+        """``w_head - w_tail``, some of its coordinates."""
+        return self._whole.apply(W[:, self.coordinates])
+
+    def adjoint(self, V: Array) -> Array:
+        """What flows into each device less what flows out; zero in the other coordinates."""
+        out = np.zeros((self.n_nodes, self.dim))
+        out[:, self.coordinates] = self._whole.adjoint(V)
+        return out
+
+    def sizes(self) -> tuple[Array, ...]:
+        """One at both ends."""
+        return self._whole.sizes()
+
+    def matrix(self) -> sparse.csr_array:
+        """``D`` times the rows of the identity that belong to the coordinates."""
+        selection = sparse.eye_array(self.dim, format="csr")[self.coordinates]
+        return sparse.csr_array(sparse.kron(self._whole.incidence, selection))
+
+    def renumbered(self, position: IntArray, n_nodes: int) -> CoordinateDifference:
+        """Edges between other devices."""
+        return CoordinateDifference(position[self.tail], position[self.head], self.coordinates, n_nodes, self.dim)
+
 
 class EdgeMaps(LinearMap):
     """``(K W)_e = B_e w_head(e) - C_e w_tail(e)`` with matrices B, C of shape (n_rows, width, dim)."""
@@ -101,6 +138,12 @@ class EdgeMaps(LinearMap):
         self.B, self.C = B, C
         self.n_rows, self.width, self.dim = B.shape
         self.n_nodes = n_nodes
+        rows, one = np.arange(self.n_rows), np.ones(self.n_rows)
+        self._at_head, self._at_tail = (
+            sparse.csr_array((one, (end, rows)), shape=(n_nodes, self.n_rows)) for end in (head, tail)
+        )
+        spectral = (np.linalg.norm(M, ord=2, axis=(1, 2)) if self.n_rows else one for M in (C, B))
+        self._sizes = tuple(spectral)
 
     def apply(self, W: Array) -> Array:
         """``B w_head - C w_tail``."""
@@ -109,19 +152,21 @@ class EdgeMaps(LinearMap):
 
     def adjoint(self, V: Array) -> Array:
         """``sum B^T v`` over edges that end in a device, less ``sum C^T v`` over those that start there."""
-        out = np.zeros((self.n_nodes, self.dim))
-        np.add.at(out, self.head, np.einsum("ekd,ek->ed", self.B, V))
-        np.add.at(out, self.tail, -np.einsum("ekd,ek->ed", self.C, V))
-        return out
+        at_head = self._at_head @ np.einsum("ekd,ek->ed", self.B, V)
+        return np.asarray(at_head - self._at_tail @ np.einsum("ekd,ek->ed", self.C, V))
 
     def sizes(self) -> tuple[Array, ...]:
         """Spectral norms of C and B."""
-        return tuple(np.linalg.norm(M, ord=2, axis=(1, 2)) if self.n_rows else np.zeros(0) for M in (self.C, self.B))
+        return self._sizes
 
     def matrix(self) -> sparse.csr_array:
         """B blocks at the heads, minus C blocks at the tails."""
         at_head = _blocks(self.head, self.B, self.n_nodes)
         return sparse.csr_array(at_head - _blocks(self.tail, self.C, self.n_nodes))
+
+    def renumbered(self, position: IntArray, n_nodes: int) -> EdgeMaps:
+        """Edges between other devices."""
+        return EdgeMaps(position[self.tail], position[self.head], self.B, self.C, n_nodes)
 
 
 class NodeRows(LinearMap):
@@ -158,6 +203,14 @@ class NodeRows(LinearMap):
         copied = (used == 1) & (np.abs(self.X).sum(axis=1) == 1.0)
         units = np.where(copied, 0.0, np.finfo(float).eps * (used + 2.0))
         return np.asarray(units * np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner])))
+
+    def renumbered(self, position: IntArray, n_nodes: int) -> NodeRows:
+        """Data points of other devices."""
+        return NodeRows(position[self.owner], self.X, n_nodes)
+
+    def padded(self, dim: int) -> NodeRows:
+        """Zeros for the further parameters."""
+        return NodeRows(self.owner, np.pad(self.X, ((0, 0), (0, dim - self.dim))), self.n_nodes)
 
 
 class ClassRows(LinearMap):

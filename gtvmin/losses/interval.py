@@ -28,7 +28,7 @@ def interval_arrays(
     high: Array | float,
     target: Array | float | tuple[Array | float, Array | float] = 0.0,
     curvature: Array | float = 0.0,
-    coefficient: float = 1.0,
+    coefficient: Array | float = 1.0,
 ) -> dict[str, Array]:
     """Parameters of ``coefficient * phi`` for some rows; a pair of targets is (left, right).
 
@@ -157,7 +157,7 @@ class IntervalBlocks(BlockFunction):
             return np.asarray((total + 8.0 * EPS * np.where(np.isfinite(terms), terms, 0.0))[:, 0])
 
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """Back towards ``[left, right]`` by a share of the overshoot, and by ``step`` times the largest slope at most."""
+        """Back towards ``[left, right]``: by a share of the overshoot, at most by ``step`` times the largest slope."""
         scale = step[:, None]
         with np.errstate(over="ignore"):
             share = self.curvature / (self.curvature + scale)

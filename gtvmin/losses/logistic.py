@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
+from gtvmin.losses.labels import signed_labels
 from gtvmin.losses.relative_entropy import relative_entropy
 from gtvmin.losses.rows import RowLoss
 from gtvmin.losses.squared_error import Scale, row_weights
@@ -161,11 +162,7 @@ class Logistic(RowLoss):
         from gtvmin.losses.squared_error import regression_data
 
         features, labels = regression_data(X, y, scale)
-        values = np.unique(labels)
-        if set(values.tolist()) <= {0.0, 1.0} and set(values.tolist()) != {1.0}:
-            labels = frozen(2.0 * labels - 1.0)
-        elif not set(values.tolist()) <= {-1.0, 1.0}:
-            raise ValueError(f"y must hold two classes, {{-1, 1}} or {{0, 1}}, got the values {values[:5].tolist()}")
+        labels = signed_labels(labels)
         weight = None if sample_weight is None else frozen(finite_array(sample_weight, "sample_weight"))
         row_weights(len(labels), scale, weight)
         for name, value in (("X", features), ("y", labels), ("scale", scale), ("sample_weight", weight)):
