@@ -214,23 +214,27 @@ class NodeRows(LinearMap):
 
 
 class ClassRows(LinearMap):
-    """Scores ``x_r^T W_owner(r)`` of the data points, one a class; a device's parameters are features x classes."""
+    """Scores ``x_r^T W_owner(r)`` of the data points, one a class; a device's parameters are features x classes.
 
-    def __init__(self, owner: IntArray, X: Array, classes: int, n_nodes: int) -> None:
+    Parameters that devices have beyond those, up to ``dim``, play no part.
+    """
+
+    def __init__(self, owner: IntArray, X: Array, classes: int, n_nodes: int, dim: int | None = None) -> None:
         self.owner, self.X, self.ends = owner, X, (owner,)
         self.n_rows, self.features = X.shape
-        self.width, self.dim, self.n_nodes = classes, self.features * classes, n_nodes
+        self.width, self.used, self.n_nodes = classes, self.features * classes, n_nodes
+        self.dim = self.used if dim is None else dim
 
     def apply(self, W: Array) -> Array:
         """Scores (n_rows, classes)."""
-        shaped = W.reshape(self.n_nodes, self.features, self.width)
+        shaped = W[:, : self.used].reshape(self.n_nodes, self.features, self.width)
         return np.asarray(np.einsum("rf,rfc->rc", self.X, shaped[self.owner]))
 
     def adjoint(self, V: Array) -> Array:
         """``sum_r x_r v_r^T`` at every device."""
         out = np.zeros((self.n_nodes, self.features, self.width))
         np.add.at(out, self.owner, self.X[:, :, None] * V[:, None, :])
-        return out.reshape(self.n_nodes, self.dim)
+        return np.pad(out.reshape(self.n_nodes, self.used), ((0, 0), (0, self.dim - self.used)))
 
     def sizes(self) -> tuple[Array, ...]:
         """Norms of the rows."""
@@ -238,25 +242,34 @@ class ClassRows(LinearMap):
 
     def matrix(self) -> sparse.csr_array:
         """Each row once per class."""
-        blocks = np.einsum("rf,ck->rcfk", self.X, np.eye(self.width))
-        return _blocks(self.owner, blocks.reshape(self.n_rows, self.width, self.dim), self.n_nodes)
+        blocks = np.einsum("rf,ck->rcfk", self.X, np.eye(self.width)).reshape(self.n_rows, self.width, self.used)
+        return _blocks(self.owner, np.pad(blocks, ((0, 0), (0, 0), (0, self.dim - self.used))), self.n_nodes)
+
+    def renumbered(self, position: IntArray, n_nodes: int) -> ClassRows:
+        """Data points of other devices."""
+        return ClassRows(position[self.owner], self.X, self.width, n_nodes, self.dim)
+
+    def padded(self, dim: int) -> ClassRows:
+        """The same scores."""
+        return ClassRows(self.owner, self.X, self.width, self.n_nodes, dim)
 
 
 class NodeSelection(LinearMap):
-    """All parameters of some devices: row r is ``w_owner(r)``."""
+    """The first ``width`` parameters, by default all, of some devices: row r is ``w_owner(r)``."""
 
-    def __init__(self, owner: IntArray, n_nodes: int, dim: int) -> None:
+    def __init__(self, owner: IntArray, n_nodes: int, dim: int, width: int | None = None) -> None:
         self.owner, self.ends = owner, (owner,)
-        self.n_nodes, self.dim, self.n_rows, self.width = n_nodes, dim, len(owner), dim
+        self.n_nodes, self.dim, self.n_rows = n_nodes, dim, len(owner)
+        self.width = dim if width is None else width
 
     def apply(self, W: Array) -> Array:
         """``w_owner``."""
-        return W[self.owner]
+        return W[self.owner, : self.width]
 
     def adjoint(self, V: Array) -> Array:
         """Rows put back, added where a device is selected more than once."""
         out = np.zeros((self.n_nodes, self.dim))
-        np.add.at(out, self.owner, V)
+        np.add.at(out[:, : self.width], self.owner, V)
         return out
 
     def sizes(self) -> tuple[Array, ...]:
@@ -265,8 +278,16 @@ class NodeSelection(LinearMap):
 
     def matrix(self) -> sparse.csr_array:
         """Rows of the identity."""
-        blocks: Any = np.broadcast_to(np.eye(self.dim), (self.n_rows, self.dim, self.dim))
+        blocks: Any = np.broadcast_to(np.eye(self.width, self.dim), (self.n_rows, self.width, self.dim))
         return _blocks(self.owner, blocks, self.n_nodes)
+
+    def renumbered(self, position: IntArray, n_nodes: int) -> NodeSelection:
+        """Parameters of other devices."""
+        return NodeSelection(position[self.owner], n_nodes, self.dim, self.width)
+
+    def padded(self, dim: int) -> NodeSelection:
+        """The same parameters."""
+        return NodeSelection(self.owner, self.n_nodes, dim, self.width)
 
 
 def _blocks(owner: IntArray, blocks: Array, n_nodes: int) -> sparse.csr_array:

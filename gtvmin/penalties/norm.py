@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gtvmin.penalties.base import Penalty
-from gtvmin.solvers.standard_form import Array, BlockFunction
+from gtvmin.penalties.base import DifferencePenalty
+from gtvmin.penalties.consensus import Consensus
+from gtvmin.penalties.edge_terms import EdgeBlocks
+from gtvmin.solvers.standard_form import Array
 
 __all__ = ["Norm", "NormBlocks"]
 
@@ -19,7 +21,7 @@ DUAL = {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}
 
 
 @dataclass(frozen=True)
-class Norm(Penalty):
+class Norm(DifferencePenalty):
     """``phi(z) = ||z||_p`` with p = 1, 2 or infinity.
 
     Parameters
@@ -56,14 +58,20 @@ class Norm(Penalty):
             raise ValueError(f"p must be 1, 2 or inf, got {self.p!r}")
         object.__setattr__(self, "p", float(p))
 
-    def stack(self, strengths: Array, dim: int) -> BlockFunction:
+    def stack(self, strengths: Array, dim: int) -> EdgeBlocks:
         """``a_e ||z||_p`` per edge."""
         return NormBlocks(strengths, dim, self.p)
 
+    def at_infinity(self) -> Consensus:
+        """``z = 0``."""
+        return Consensus()
 
-class NormBlocks(BlockFunction):
+
+class NormBlocks(EdgeBlocks):
     """``a_e ||z_e||_p``, with ``a_e > 0`` the capacity of edge e for the dual norm."""
 
+    PER_ROW = ("capacity",)
+    SHARED = ("dim", "p")
     capabilities: ClassVar[frozenset[str]] = frozenset({"prox", "conjugate"})
 
     def __init__(self, capacity: Array, dim: int, p: float) -> None:

@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from gtvmin.penalties.base import Penalty
-from gtvmin.solvers.standard_form import Array, BlockFunction
+from gtvmin.penalties.base import DifferencePenalty
+from gtvmin.penalties.consensus import Consensus
+from gtvmin.penalties.edge_terms import EdgeBlocks
+from gtvmin.solvers.standard_form import Array
 
 __all__ = ["SquaredNorm"]
 
 
 @dataclass(frozen=True)
-class SquaredNorm(Penalty):
+class SquaredNorm(DifferencePenalty):
     """``phi(z) = ||z||_2^2``, without a factor one half.
 
     Notes
@@ -31,14 +33,19 @@ class SquaredNorm(Penalty):
     25.0
     """
 
-    def stack(self, strengths: Array, dim: int) -> BlockFunction:
+    def stack(self, strengths: Array, dim: int) -> EdgeBlocks:
         """``a_e ||z||^2`` per edge."""
         return SquaredNormBlocks(strengths, dim)
 
+    def at_infinity(self) -> Consensus:
+        """``z = 0``."""
+        return Consensus()
 
-class SquaredNormBlocks(BlockFunction):
+
+class SquaredNormBlocks(EdgeBlocks):
     """``a_e ||z_e||^2`` with ``a_e > 0``."""
 
+    PER_ROW = ("strengths",)
     capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
     def __init__(self, strengths: Array, dim: int) -> None:
