@@ -211,7 +211,7 @@ def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = Non
         primal=primal,
         dual=primal - gap if np.isfinite(gap) else dual_value(form, repaired),
         gap=gap,
-        relative_gap=relative_gap(gap, primal, objective_floor(form)),
+        relative_gap=relative_gap(gap, primal, objective_floor(form, parameters)),
         rounding=rounding,
         per_node=per_node,
         per_edge=per_edge,

@@ -8,6 +8,7 @@ import numpy as np
 
 from gtvmin.domain import Domain
 from gtvmin.dual_repair import best_dual, complete_duals, dual_value, span_residual, zero_dual
+from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
 
 __all__ = ["GapMonitor", "GapTerms", "gap_rounding", "gap_terms", "objective_floor", "relative_gap"]
@@ -15,6 +16,7 @@ __all__ = ["GapMonitor", "GapTerms", "gap_rounding", "gap_terms", "objective_flo
 # The gap is relative to the objective, but to no less than this share of the objective of the zero model: where a
 # perfect fit has objective 0, no gap would be small against it.
 ZERO_MODEL_SHARE = 1e-10
+COUPLING_SHARE = 1e-9
 # Runs stop a little below the tolerance: the certificate adds an estimate of its rounding to the gap.
 AIM = 0.95
 # Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
@@ -72,10 +74,21 @@ def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
     return rounding
 
 
-def objective_floor(form: StandardForm) -> float:
-    """Least size that a gap is compared with: a share of the zero model's objective."""
+def objective_floor(form: StandardForm, W: Array | None = None) -> float:
+    """Least size that a gap is compared with: a share of the zero model's objective.
+
+    Given parameters, also a share of the penalties at ``|w_head| + |w_tail|``: where neighbours agree, the last bit of
+    their parameters changes the objective by about that times the machine precision.
+    """
     zero_model = abs(form.objective(Domain(form).project(np.zeros((form.n_nodes, form.dim)))))
-    return ZERO_MODEL_SHARE * zero_model if np.isfinite(zero_model) else 0.0
+    floor = ZERO_MODEL_SHARE * zero_model if np.isfinite(zero_model) else 0.0
+    if W is None:
+        return floor
+    for term in form.couplings:
+        if isinstance(term.map, EdgeDifference):
+            tail, head = (np.abs(W[end]) for end in term.map.ends)
+            floor = max(floor, COUPLING_SHARE * float(term.function.value(tail + head).sum()))
+    return floor
 
 
 def relative_gap(gap: float, primal: float, floor: float) -> float:
@@ -132,7 +145,8 @@ class GapMonitor:
         else:
             self._compare_terms(Point(self.W, self.U), Point(point.W, latest))
         primal = self.form.objective(self.best.W) if self.close else self.primal
-        relative = relative_gap(self.gap, primal, self.floor)
+        floor = objective_floor(self.form, self.best.W) if self.close else self.floor
+        relative = relative_gap(self.gap, primal, floor)
         bound = primal - self.gap if np.isfinite(self.gap) else self.dual
         return Assessment(self.best, primal, bound, self.gap, relative, relative <= AIM * self.tolerance)
 

@@ -222,3 +222,15 @@ def test_devices_without_edges_are_solved_on_their_own() -> None:
     for method in ("primal_dual", "adaptive_primal_dual"):
         problem = gtv.GTVMin(graph, lambda _: gtv.SquaredError(X, y), penalty=gtv.Norm(2), alpha=2.0)
         assert np.allclose(problem.solve(method, gap=1e-10)["a"], np.linalg.lstsq(X, y, rcond=None)[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.NotUniqueWarning")
+def test_a_perfect_fit_under_strong_coupling_is_certified(seed: int) -> None:
+    """The optimum is zero, and the last bit of the parameters is worth more than any share of it."""
+    draw = np.random.default_rng(seed)
+    losses = {"a": gtv.Zero(2), "b": 0.1 * gtv.SquaredError(draw.normal(size=(1, 2)), draw.normal(size=1))}
+    net = gtv.FLNetwork.from_edges([("a", "b", 30.0)])
+    solution = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=1.0).solve(max_iter=20_000)
+    assert solution.is_certified
+    assert solution.gap < 1e-12
