@@ -9,8 +9,10 @@ __all__ = [
     "DisconnectedWarning",
     "GtvminWarning",
     "HierarchyError",
+    "InfeasibleError",
     "MissingLossWarning",
     "NotUniqueWarning",
+    "UnboundedError",
 ]
 
 
@@ -44,3 +46,35 @@ class CertificateError(ValueError):
 
 class HierarchyError(ValueError):
     """The clusters of a path split as well as merge: there is no tree of them."""
+
+
+class InfeasibleError(ValueError):
+    """A flow problem has no feasible flow.
+
+    Attributes
+    ----------
+    nodes : tuple
+        Nodes that demand more than the arcs into them can bring, however the rest is routed.
+    demand, capacity : float
+        What they demand in all, and the capacity of the arcs into them.
+    """
+
+    def __init__(self, message: str, nodes: tuple[object, ...], demand: float, capacity: float) -> None:
+        super().__init__(message)
+        self.nodes, self.demand, self.capacity = nodes, demand, capacity
+
+
+class UnboundedError(ValueError):
+    """A flow problem has flows of ever lower cost.
+
+    Attributes
+    ----------
+    cycle : tuple
+        Nodes around a cycle of arcs without capacity limits whose costs sum to less than zero.
+    cost : float
+        That sum.
+    """
+
+    def __init__(self, message: str, cycle: tuple[object, ...], cost: float) -> None:
+        super().__init__(message)
+        self.cycle, self.cost = cycle, cost

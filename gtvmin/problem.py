@@ -22,6 +22,7 @@ from gtvmin.validation import finite_array, nonnegative_number, positive_integer
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
+    from gtvmin.flow import MinCostFlow
     from gtvmin.solution import Solution
 
 __all__ = ["GTVMin", "NetworkLasso"]
@@ -205,6 +206,12 @@ class GTVMin:
         from gtvmin.certificates import certify
 
         return certify(self, W, U)
+
+    def dual(self) -> MinCostFlow:
+        """The dual as a vector minimum-cost flow problem; see :class:`gtvmin.flow.MinCostFlow`."""
+        from gtvmin.flow import MinCostFlow
+
+        return MinCostFlow(self)
 
     def recover_duals(self, W: Array) -> Duals:
         """Duals that prove the parameters W as good as they are; see :func:`gtvmin.solving.recover_duals`."""
