@@ -148,7 +148,8 @@ def _best_between(form: StandardForm, anchor: DualPoint, U: Duals) -> DualPoint:
     """
     origin, start = anchor
     if not np.isfinite(origin):
-        return dual_value(form, U), U
+        inside = _pull_in(form, U)  # out of the linear conditions by as little as U was out of its domain
+        return dual_value(form, inside), inside
 
     def value(theta: float) -> float:
         return dual_value(form, _combine(start, U, theta))
