@@ -24,6 +24,8 @@ EPS = float(np.finfo(float).eps)
 SPAN_TOLERANCE = 1e-9
 # Every device is granted at least this share of the norm of all duals as the throughput.
 THROUGHPUT_FLOOR = 1e-3
+# Duals that meet the linear conditions to that share only must raise the bound by more than this share of it.
+PULL_GAIN = 10.0 * SPAN_TOLERANCE
 # Conjugate gradients stop at this share of the norm of all duals: relative to the residual they would stall.
 CG_TOLERANCE = 1e-13
 CG_LIMIT = 1000
@@ -98,6 +100,8 @@ def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> t
         candidates += [face, alternated]
     for candidate in candidates:
         best = max(best, _best_between(form, anchor, candidate), key=_value)
+    for candidate in candidates:
+        best = _better_pulled_in(form, best, candidate)
     return best, cost
 
 
@@ -107,6 +111,19 @@ def _value(point: DualPoint) -> float:
 
 def _norm(U: Duals) -> float:
     return float(np.sqrt(sum(dot(dual, dual) for dual in U)))
+
+
+def _better_pulled_in(form: StandardForm, best: DualPoint, U: Duals) -> DualPoint:
+    """U pulled into its domains, if the linear conditions then hold to rounding and that proves clearly more.
+
+    A row at the end of a half-line is pushed out by the least move, and no line from an anchor leads back.
+    """
+    if _in_domain(form, U):
+        return best
+    inside = _pull_in(form, U)
+    value = dual_value(form, inside)
+    # what it leaves of the linear conditions is charged as rounding, so a small gain is none
+    return (value, inside) if value - best[0] > PULL_GAIN * abs(value) else best
 
 
 def _residual_share(form: StandardForm, U: Duals) -> float:
@@ -148,8 +165,7 @@ def _best_between(form: StandardForm, anchor: DualPoint, U: Duals) -> DualPoint:
     """
     origin, start = anchor
     if not np.isfinite(origin):
-        inside = _pull_in(form, U)  # out of the linear conditions by as little as U was out of its domain
-        return dual_value(form, inside), inside
+        return dual_value(form, U), U
 
     def value(theta: float) -> float:
         return dual_value(form, _combine(start, U, theta))
