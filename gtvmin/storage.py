@@ -117,6 +117,11 @@ def fingerprint(problem: GTVMin) -> str:
 def save_problem(problem: GTVMin, path: str | Path) -> Path:
     """Write a declared problem to an ``.npz`` file of two plain arrays (no pickle).
 
+    Raises
+    ------
+    TypeError
+        If the loss of a device is code, as a :class:`~gtvmin.losses.CvxpyLoss` is, or a label is no number or text.
+
     Examples
     --------
     >>> import gtvmin as gtv, tempfile, pathlib
@@ -127,6 +132,10 @@ def save_problem(problem: GTVMin, path: str | Path) -> Path:
     ...     gtv.load_problem(path).hash == problem.hash
     True
     """
+    for node, loss in zip(problem.network.nodes, problem.losses, strict=True):
+        for _, term in loss.declared_terms():
+            if not term.storable:
+                raise TypeError(f"the loss of node {node!r} cannot be stored: {term!r} is code, not data")
     header, values = _pack(problem)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, header=np.frombuffer(header, dtype=np.uint8), values=values)

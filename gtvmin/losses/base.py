@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,8 @@ class Loss(ABC):
     """
 
     __slots__ = ()
+    storable: ClassVar[bool] = True
+    """Whether its arguments are data, which a file can hold."""
 
     @property
     @abstractmethod
@@ -171,7 +173,7 @@ class Sum(Loss):
     def take(self, rows: ArrayLike) -> Loss:
         """Some of the data points, counted through the terms in their order."""
         chosen = np.asarray(rows, dtype=np.int64)
-        if chosen.size and not (0 <= chosen.min() and chosen.max() < self.n_samples):
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.n_samples):
             raise IndexError(f"rows must be positions from 0 to {self.n_samples - 1}, got {rows!r}")
         taken, first = [], 0
         for coefficient, atom in self._terms:
