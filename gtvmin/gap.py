@@ -85,7 +85,7 @@ def objective_floor(form: StandardForm, W: Array | None = None) -> float:
     if W is None:
         return floor
     for term in form.couplings:
-        if isinstance(term.map, EdgeDifference):
+        if isinstance(term.map, EdgeDifference) and not term.function.restricted:
             tail, head = (np.abs(W[end]) for end in term.map.ends)
             floor = max(floor, COUPLING_SHARE * float(term.function.value(tail + head).sum()))
     return floor
