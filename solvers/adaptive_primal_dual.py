@@ -50,6 +50,11 @@ class AdaptivePrimalDual:
         First balance ``tau_i = scale / degree_i``, ``sigma_e = 1 / (2 scale)``.  Default: estimated from the spread of
         the local fits and the size of the flows that would hold them together.
 
+    Raises
+    ------
+    ValueError
+        If relaxation or scale is out of range.
+
     Notes
     -----
     The balance changes ever more rarely (at iteration 40, then each time 1.6 times as many are done), so that the
@@ -59,6 +64,12 @@ class AdaptivePrimalDual:
     relaxation: float = 1.8
     scale: float | None = None
     requires: ClassVar[frozenset[str]] = PrimalDual.requires
+
+    def __post_init__(self) -> None:
+        if not 0 < self.relaxation < 2:
+            raise ValueError(f"relaxation must be between 0 and 2, got {self.relaxation!r}: beyond, iterates diverge")
+        if self.scale is not None and not 0 < self.scale < np.inf:
+            raise ValueError(f"scale must be a finite number > 0, got {self.scale!r}")
 
     def init(self, form: StandardForm, start: Point | None) -> AdaptiveState:
         """Estimate the balance and start from the given point, or zero."""

@@ -58,6 +58,10 @@ class LinearSystem:
     strategy: Literal["auto", "direct", "cg"] = "auto"
     requires: ClassVar[frozenset[str]] = frozenset({"local.quadratic", "couplings.quadratic"})
 
+    def __post_init__(self) -> None:
+        if self.strategy not in ("auto", "direct", "cg"):
+            raise ValueError(f"strategy must be 'auto', 'direct' or 'cg', got {self.strategy!r}")
+
     def init(self, form: StandardForm, start: Point | None) -> LinearSystemState:
         """Factor the matrix, or the preconditioner's blocks."""
         W, _ = starting_arrays(form, start)

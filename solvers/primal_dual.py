@@ -81,6 +81,11 @@ class PrimalDual:
     scale : float
         Balance of the steps; 1 gives the paper's ``tau_i = 1/degree_i``, ``sigma_e = 1/2``.
 
+    Raises
+    ------
+    ValueError
+        If scale is not positive.
+
     Notes
     -----
     Converges for any convex losses and any scale > 0, since ``||Sigma^(1/2) K T^(1/2)|| <= 1``.
@@ -88,6 +93,10 @@ class PrimalDual:
 
     scale: float = 1.0
     requires: ClassVar[frozenset[str]] = frozenset({"terms.prox"})
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < np.inf:
+            raise ValueError(f"scale must be a finite number > 0, got {self.scale!r}")
 
     def init(self, form: StandardForm, start: Point | None) -> PrimalDualState:
         """Start from the given point, or zero."""

@@ -234,3 +234,18 @@ def test_a_perfect_fit_under_strong_coupling_is_certified(seed: int) -> None:
     solution = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=1.0).solve(max_iter=20_000)
     assert solution.is_certified
     assert solution.gap < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("primal_dual", {"scale": 0.0}),
+        ("primal_dual", {"scale": -1.0}),
+        ("adaptive_primal_dual", {"relaxation": 2.0}),
+        ("adaptive_primal_dual", {"scale": float("nan")}),
+        ("linear_system", {"strategy": "lu"}),
+    ],
+)
+def test_settings_out_of_range_are_refused(method: str, settings: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        problem_of("ridge", gtv.SquaredNorm()).solve(method, **settings)
