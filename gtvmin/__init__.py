@@ -17,6 +17,7 @@ _HOME = {
     "Box": "gtvmin.losses",
     "Certificate": "gtvmin.certificates",
     "ConvexClustering": "gtvmin.clustering",
+    "CvxpyLoss": "gtvmin.losses",
     "ElasticNet": "gtvmin.losses",
     "FLNetwork": "gtvmin.network",
     "GTVMin": "gtvmin.problem",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from gtvmin.losses import Affine as Affine
     from gtvmin.losses import Ball as Ball
     from gtvmin.losses import Box as Box
+    from gtvmin.losses import CvxpyLoss as CvxpyLoss
     from gtvmin.losses import ElasticNet as ElasticNet
     from gtvmin.losses import Hinge as Hinge
     from gtvmin.losses import Huber as Huber

@@ -4,6 +4,7 @@ from gtvmin.losses.affine import Affine
 from gtvmin.losses.ball import Ball
 from gtvmin.losses.base import Loss
 from gtvmin.losses.box import Box
+from gtvmin.losses.cvxpy_loss import CvxpyLoss
 from gtvmin.losses.elastic_net import ElasticNet
 from gtvmin.losses.hinge import Hinge
 from gtvmin.losses.huber import Huber
@@ -28,6 +29,7 @@ __all__ = [
     "Affine",
     "Ball",
     "Box",
+    "CvxpyLoss",
     "ElasticNet",
     "Hinge",
     "Huber",

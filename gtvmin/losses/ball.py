@@ -72,7 +72,7 @@ class BallBlocks(BlockFunction):
         turn = 0.5 * size * distance * np.einsum("ij,ij->i", chord, chord)
         apart = (distance > 0) & (size > 0)
         room = np.maximum(self.radius - distance, 0.0)
-        return size * room + np.where(apart, turn, 0.0) + self.value(W)
+        return np.asarray(size * room + np.where(apart, turn, 0.0) + self.value(W))
 
     def rounding(self, W: Array, S: Array) -> Array:
         """What the tolerance on the radius and the rounding of norms and directions may hide."""
