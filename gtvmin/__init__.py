@@ -45,7 +45,9 @@ _HOME = {
     "SquaredNorm": "gtvmin.penalties",
     "Status": "gtvmin.solvers.driver",
     "Zero": "gtvmin.losses",
+    "alpha_max": "gtvmin.paths",
     "certify": "gtvmin.certificates",
+    "clusterpath": "gtvmin.cluster_path",
     "load_certificate": "gtvmin.certificates",
     "load_problem": "gtvmin.storage",
     "losses_from_frame": "gtvmin.frames",
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from gtvmin.certificates import Certificate as Certificate
     from gtvmin.certificates import certify as certify
     from gtvmin.certificates import load_certificate as load_certificate
+    from gtvmin.cluster_path import clusterpath as clusterpath
     from gtvmin.clustering import ConvexClustering as ConvexClustering
     from gtvmin.frames import losses_from_frame as losses_from_frame
     from gtvmin.losses import L1 as L1
@@ -90,6 +93,7 @@ if TYPE_CHECKING:
     from gtvmin.penalties import SquaredNorm as SquaredNorm
     from gtvmin.problem import GTVMin as GTVMin
     from gtvmin.problem import NetworkLasso as NetworkLasso
+    from gtvmin.paths import alpha_max as alpha_max
     from gtvmin.solution import Solution as Solution
     from gtvmin.solvers.driver import Status as Status
     from gtvmin.solving import solve as solve

@@ -10,7 +10,7 @@ import numpy as np
 
 from gtvmin.edges import FloatArray, is_data_frame
 from gtvmin.errors import DisconnectedWarning
-from gtvmin.losses.squared_error import SquaredError
+from gtvmin.losses import SquaredDistance
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm
 from gtvmin.penalties.norm import row_norm
@@ -45,7 +45,7 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
 
     At ``lam = 0`` every point is a cluster; from some `lam` on, each connected component of the weights is one cluster,
     whose centroid is its mean.  ``problem.solve().clusters()`` gives the clusters, and
-    :func:`~gtvmin.clusterpath.clusterpath` solves for many `lam`.
+    :func:`~gtvmin.cluster_path.clusterpath` solves for many `lam`.
 
     Parameters
     ----------
@@ -124,8 +124,7 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
     else:
         network, array = _given_network(weights, array, labels, is_data_frame(points))
     _warn_if_disconnected(network, left_out)
-    identity = np.eye(array.shape[1])
-    losses = [0.5 * SquaredError(identity, point, scale="sum") for point in array]
+    losses = [0.5 * SquaredDistance(point) for point in array]
     return GTVMin(network, losses, penalty=norm, alpha=strength)
 
 

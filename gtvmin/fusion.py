@@ -34,8 +34,8 @@ def fused_edges(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
     r"""Edges (n_edges,) whose two ends have the same parameters at the optimum, as far as the certificate tells.
 
     With a gap g and losses that are :math:`\mu_i`-strongly convex, ``sum_i mu_i/2 ||w_i - w_i*||^2 <= g``: a device is
-    off by ``radius_i / sqrt(n)`` if all share the gap alike, and never by more than ``radius_i = sqrt(2 g / mu_i)``.  An
-    edge counts as fused if
+    off by ``radius_i / sqrt(n)`` if all share the gap alike, and never by more than ``radius_i = sqrt(2 g / mu_i)``.
+    An edge counts as fused if
 
     - its parameters differ by at most 0.05 times the median of ``radius_i / sqrt(n)``: the gap spreads over few
       devices, and is itself larger than the error; or
