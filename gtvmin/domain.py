@@ -1,8 +1,8 @@
-"""Parameters at which every loss is finite, and the way back to them.
+"""Parameters at which every loss and every penalty is finite, and the way back to them.
 
 A solver meets the constraints of indicators in the limit only.  Before its parameters are judged, each device's are
 moved to the nearest point that obeys its own: a box in closed form, a box with one more row (a simplex, say) as a
-continuous knapsack, other polyhedra as a small least-distance problem.
+continuous knapsack, other polyhedra as a small least-distance problem.  Parameters in consensus take their mean.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from gtvmin.agreement import Agreement
 from gtvmin.losses.interval import IntervalBlocks
 from gtvmin.solvers.linear_maps import NodeRows, NodeSelection
 from gtvmin.solvers.standard_form import Array, StandardForm, Term
@@ -163,7 +164,7 @@ def _least_move(G: Array, h: Array) -> Array:
 
 
 class Domain:
-    """Where all losses of a form are finite.
+    """Where all losses and penalties of a form are finite.
 
     Parameters
     ----------
@@ -180,6 +181,7 @@ class Domain:
         ]
         self._polyhedra = Polyhedra.of(rows, form.n_nodes, form.dim) if rows else None
         self._sets = [term for term in limited if isinstance(term.map, NodeSelection)]
+        self._agreement = Agreement.of(form)
 
     def project(self, W: Array) -> Array:
         """Move each device's parameters to the nearest point of its domain, or near it if that has several parts.
@@ -187,14 +189,16 @@ class Domain:
         Where no such point is found the parameters stay outside, and the objective infinite.
         """
         if self._polyhedra is None and not self._sets:
-            return W
+            return W if self._agreement is None else self._agreement.project(W)
         for _ in range(ROUNDS):
             before = W
+            if self._agreement is not None:
+                W = self._agreement.project(W)
             for term in self._sets:
                 W = _project_selected(term, W)
             if self._polyhedra is not None:
                 W = self._polyhedra.project(W)
-            if not self._sets or np.array_equal(before, W):
+            if (not self._sets and self._agreement is None) or np.array_equal(before, W):
                 break
         return W
 
@@ -202,7 +206,7 @@ class Domain:
 def _project_selected(term: Term, W: Array) -> Array:
     """Project the whole parameter vectors that a function reads."""
     out, owner = W.copy(), term.map.ends[0]
-    out[owner] = term.function.project_primal(W[owner])
+    out[owner, : term.map.width] = term.function.project_primal(term.map.apply(W))
     return out
 
 

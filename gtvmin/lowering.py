@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gtvmin.contraction import Contraction, contract, uncoupled
 from gtvmin.losses.stacking import split_losses
-from gtvmin.penalties import SquaredNorm
-from gtvmin.solvers.linear_maps import EdgeDifference
-from gtvmin.solvers.standard_form import Array, Duals, StandardForm, Term
+from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm, Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gtvmin.penalties.edge_terms import EdgeTerm
     from gtvmin.problem import GTVMin
 
 __all__ = ["Lowered", "lower"]
@@ -22,47 +22,81 @@ __all__ = ["Lowered", "lower"]
 
 @dataclass(frozen=True)
 class Lowered:
-    """A standard form and the way back to the declared problem's edges.
+    """Standard forms of a problem and the way back to its devices and edges.
+
+    Edges are counted through all families of the problem.
 
     Attributes
     ----------
     form : StandardForm
-        What the solvers see.
+        The problem as it was declared, which certificates judge.
     edges : tuple of int arrays
-        For each coupling of the form, the numbers of its edges in the declared network; none where alpha is zero.
+        For each coupling of the form, the numbers of its edges; none where alpha is zero.
     n_edges, width : int
-        Number of edges of the declared network and entries of a flow.
+        Number of edges of all families, and of entries of a flow.
+    terms : tuple of EdgeTerm
+        For each coupling of the form, how it sees the parameters; none if nothing is coupled.
+    padding : bool array (n_nodes, dim), optional
+        Parameters that no device has.
+    contraction : Contraction, optional
+        Groups of devices in consensus, if there are any.
     """
 
     form: StandardForm
     edges: tuple[NDArray[np.int64], ...]
     n_edges: int
     width: int
+    terms: tuple[EdgeTerm, ...] = ()
+    padding: NDArray[np.bool_] | None = None
+    contraction: Contraction | None = None
+
+    @property
+    def solver_form(self) -> StandardForm:
+        """What the solvers see: devices in consensus are one."""
+        return self.form if self.contraction is None else self.contraction.form
+
+    def shrink(self, point: Point) -> Point:
+        """A point of the declared form as one of the solvers' form."""
+        return point if self.contraction is None else self.contraction.shrink(point)
+
+    def expand(self, point: Point) -> Point:
+        """A point of the solvers' form as one of the declared form."""
+        full = point if self.contraction is None else self.contraction.expand(point)
+        return full if self.padding is None else Point(np.where(self.padding, 0.0, full.W), full.U)
 
     def raise_flows(self, U: Duals) -> Array:
         """Flows on the declared edges from the form's duals; zero on edges that the form left out."""
         full = np.zeros((self.n_edges, self.width))
-        for edges, dual in zip(self.edges, U, strict=False):  # the losses' duals come after the couplings'
-            full[edges, : dual.shape[1]] = dual
+        for term, dual in zip(self.terms, U, strict=False):  # the losses' duals come after the couplings'
+            term.raise_flows(dual, full)
         return full
 
     def lower_flows(self, U: Array) -> Duals:
         """Duals of the form's couplings."""
-        widths = (term.map.width for term in self.form.couplings)
-        return tuple(U[edges, :width] for edges, width in zip(self.edges, widths, strict=True))
+        if not self.terms:
+            return self.form.zero_duals()[: len(self.form.couplings)]
+        return tuple(term.lower_flows(U) for term in self.terms)
 
 
 def lower(problem: GTVMin) -> Lowered:
-    """Stack the losses and penalties of a problem.
-
-    With alpha = 0 the devices are on their own: no edge is left, so that no solver meets a ball of radius zero.  Where
-    there is no edge any penalty will do, and the quadratic one suits every solver.
-    """
-    network, dim = problem.network, problem.dim
-    edges = np.arange(network.n_edges if problem.alpha > 0 else 0)
-    difference = EdgeDifference(network.tail[edges], network.head[edges], network.n_nodes, dim)
-    penalty = problem.penalty if len(edges) else SquaredNorm()
-    coupling = penalty.stack(problem.alpha * network.weights[edges], dim)
-    quadratic, rows, local = split_losses(problem.losses, dim)
-    form = StandardForm(network.n_nodes, dim, quadratic, (Term(difference, coupling),), rows, local)
-    return Lowered(form, (edges,), network.n_edges, dim)
+    """Stack the losses and penalties of a problem."""
+    n_nodes, dim, dims = problem.network.n_nodes, problem.dim, problem.dims
+    couplings, terms, edges, first = [], [], [], 0
+    for coupling in problem.couplings:
+        network = coupling.network
+        for term in coupling.edge_terms(dims):
+            couplings.append(Term(term.map(network.tail, network.head, n_nodes, dim), term.function))
+            terms.append(term.shifted(first))
+            edges.append(terms[-1].numbers)
+        first += network.n_edges
+    quadratic, rows, local = split_losses(problem.losses, dim, dims)
+    form = StandardForm(n_nodes, dim, quadratic, tuple(couplings) or (uncoupled(n_nodes, dim),), rows, local)
+    return Lowered(
+        form=form,
+        edges=tuple(edges) or (np.empty(0, dtype=np.int64),),
+        n_edges=first,
+        width=problem.flow_shape[1],
+        terms=tuple(terms),
+        padding=None if (dims == dim).all() else np.arange(dim) >= dims[:, None],
+        contraction=contract(form, problem.losses, dims),
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
+from gtvmin.couplings import Coupling, Penalties, coupling_strength, on_nodes
 from gtvmin.errors import MissingLossWarning
 from gtvmin.losses.base import Loss
 from gtvmin.losses.zero import Zero
@@ -18,11 +21,14 @@ from gtvmin.lowering import Lowered, lower
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm, Penalty
 from gtvmin.solvers.standard_form import Array, Duals
-from gtvmin.validation import finite_array, nonnegative_number, positive_integer
+from gtvmin.uniqueness import undetermined_nodes
+from gtvmin.validation import finite_array, frozen, nonnegative_number, positive_integer
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
+    from gtvmin.cross_validation import CrossValidation
     from gtvmin.flow import MinCostFlow
+    from gtvmin.paths import AlphaPath
     from gtvmin.solution import Solution
 
 __all__ = ["GTVMin", "NetworkLasso"]
@@ -44,25 +50,32 @@ class GTVMin:
     losses : mapping, sequence or callable
         The loss of each device: a dict from node label to loss (nodes left out get :class:`~gtvmin.losses.Zero`, with a
         warning), a list in node order, or a function of the node label.
-    penalty : Penalty
-        ``phi``, such as ``SquaredNorm()`` or ``Norm(2)``.
+    penalty : Penalty, mapping, callable or str
+        ``phi``, such as ``SquaredNorm()`` or ``Norm(2)``; or one for each edge: by pair of labels, as a function of the
+        labels of tail and head, or, if the network is given as a networkx graph, as an edge attribute of this name.
     alpha : float
-        Strength of the coupling, at least 0; at 0 the devices are on their own.
-    dim : int, optional
-        Number of parameters of a device; needed only if every loss fits any number.
+        Strength of the coupling, at least 0; at 0 the devices are on their own, at ``inf`` those that are coupled
+        agree (:class:`~gtvmin.penalties.Consensus`).
+    dim : int or mapping from label to int, optional
+        Number of parameters of a device; needed only if every loss fits any number.  A mapping, or losses of different
+        dimensions, declare devices with different numbers of parameters.
 
     Raises
     ------
     TypeError
         If an argument is of the wrong kind.
     ValueError
-        If a loss names a node that the network lacks, dimensions differ between devices, or alpha is negative, NaN or
-        infinite.
+        If a loss names a node that the network lacks, a penalty does not fit an edge (such as one that couples
+        different numbers of parameters), or alpha is negative or NaN.
 
     Notes
     -----
     Chapter 3 of A. Jung, "Federated Learning: From Theory to Practice" (2025).  The dual is
     ``max_U - sum_i L_i^*(-(D^T U)_i) - sum_e alpha A_e phi^*(U_e / (alpha A_e))``, with U_e the flow from tail to head.
+
+    Where numbers of parameters differ, arrays of parameters have as many columns as the largest, ``dim``, and zeros
+    beyond each device's own.  :meth:`couple` adds further families of edges; arrays of flows have one row per edge of
+    all families, those of ``network`` first.
 
     Examples
     --------
@@ -81,33 +94,102 @@ class GTVMin:
     penalty: Penalty
     alpha: float
     dim: int
+    dims: NDArray[np.int64] = field(repr=False)
+    further: tuple[Coupling, ...] = field(repr=False)
 
     def __init__(
         self,
         network: FLNetwork | Any,
         losses: Losses,
         *,
-        penalty: Penalty,
+        penalty: Penalties,
         alpha: float,
-        dim: int | None = None,
+        dim: int | Mapping[Any, int] | None = None,
     ) -> None:
         net = network if isinstance(network, FLNetwork) else FLNetwork(network)
-        if not isinstance(penalty, Penalty):
-            raise TypeError(f"penalty must be a penalty such as Norm(2) or SquaredNorm(), got {penalty!r}")
         ordered = _losses_in_order(net, losses)
+        dims = _dims(net, ordered, dim)
+        coupling = Coupling.declare(net, _of_attribute(penalty, network), alpha, dims)
         object.__setattr__(self, "network", net)
         object.__setattr__(self, "losses", ordered)
-        object.__setattr__(self, "penalty", penalty)
-        object.__setattr__(self, "alpha", nonnegative_number(alpha, "alpha"))
-        object.__setattr__(self, "dim", _common_dim(net, ordered, dim))
+        object.__setattr__(self, "penalty", coupling.penalty)
+        object.__setattr__(self, "alpha", coupling.alpha)
+        object.__setattr__(self, "dim", int(dims.max()))
+        object.__setattr__(self, "dims", frozen(dims))
+        object.__setattr__(self, "further", ())
 
     def with_alpha(self, alpha: float) -> GTVMin:
-        """The same problem with another alpha."""
+        """The same problem with another alpha (of its first family of edges)."""
+        return self._with(alpha=replace(self.couplings[0], alpha=coupling_strength(alpha, "alpha")).checked().alpha)
+
+    def couple(self, network: FLNetwork | Any, penalty: Penalties, alpha: float) -> GTVMin:
+        """The same problem with one more family of edges, whose penalties add to those there are.
+
+        Parameters
+        ----------
+        network : FLNetwork
+            The further edges, between nodes of this problem (it need not have all of them); a pair may be an edge of
+            several families.
+        penalty, alpha
+            As for the class.
+
+        Returns
+        -------
+        GTVMin
+            A new problem.  ``solution.flow(a, b, family=1)`` is a flow on its second family.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for the class, and for a node that this problem lacks.
+
+        Examples
+        --------
+        >>> import gtvmin as gtv
+        >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 1.0, 5.0)]
+        >>> friends = gtv.FLNetwork.from_edges([(0, 1, 0.5), (1, 2, 0.5)])
+        >>> near = gtv.FLNetwork.from_edges([(0, 1, 0.25), (0, 2, 0.25)])
+        >>> problem = gtv.GTVMin(friends, losses, penalty=gtv.Norm(1), alpha=1.0)
+        >>> round(problem.couple(near, penalty=gtv.SquaredNorm(), alpha=1.0).solve().objective, 6)
+        4.321429
+        """
+        net = network if isinstance(network, FLNetwork) else FLNetwork(network)
+        declared = _of_attribute(penalty, network)
+        coupling = Coupling.declare(on_nodes(net, self.network), declared, alpha, self.dims)
+        return self._with(further=(*self.further, coupling))
+
+    def with_losses(self, losses: Losses) -> GTVMin:
+        """The same problem with other losses of as many parameters."""
+        ordered = _losses_in_order(self.network, losses)
+        _dims(self.network, ordered, dict(zip(self.network.nodes, self.dims.tolist(), strict=True)))
+        return self._with(losses=ordered)
+
+    def _with(self, **changes: Any) -> GTVMin:
         changed: GTVMin = object.__new__(GTVMin)
-        for name in ("network", "losses", "penalty", "dim"):
-            object.__setattr__(changed, name, getattr(self, name))
-        object.__setattr__(changed, "alpha", nonnegative_number(alpha, "alpha"))
+        for name in ("network", "losses", "penalty", "alpha", "dim", "dims", "further"):
+            object.__setattr__(changed, name, changes.get(name, getattr(self, name)))
         return changed
+
+    @property
+    def couplings(self) -> tuple[Coupling, ...]:
+        """All families of edges."""
+        return (Coupling(self.network, self.penalty, self.alpha), *self.further)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[Hashable, Hashable], ...]:
+        """Labels (tail, head) of the edges of all families, in the order of the rows of flows."""
+        return tuple(pair for coupling in self.couplings for pair in coupling.network.edges)
+
+    @cached_property
+    def flow_dims(self) -> NDArray[np.int64]:
+        """Number of entries of the flow of every edge, (n_edges,)."""
+        return np.concatenate([coupling.flow_dims(self.dims) for coupling in self.couplings])
+
+    @property
+    def flow_shape(self) -> tuple[int, int]:
+        """Shape of arrays of flows: edges of all families, and entries of the longest flow."""
+        dims = self.flow_dims
+        return len(dims), int(dims.max(initial=1)) if len(dims) else self.dim
 
     def __str__(self) -> str:
         from gtvmin.display import problem_text
@@ -137,20 +219,12 @@ class GTVMin:
         return self.lowered.form.objective(self.parameters_array(W))
 
     def undetermined(self) -> tuple[Hashable, ...]:
-        """Nodes of components in which no loss pins down some direction: the minimiser is not unique there."""
-        form = self.lowered.form
-        spans = np.zeros((form.n_nodes, form.dim, form.dim))
-        for k in range(form.dim):
-            axis = np.zeros((form.n_nodes, form.dim))
-            axis[:, k] = 1.0
-            spans[:, :, k] = axis - form.quadratic.complement(axis)
-            for term in form.rows:
-                spans[:, :, k] += term.map.adjoint(term.map.apply(axis))
-        component = self.network.component_ids if form.n_edges else np.arange(form.n_nodes)
-        total = np.zeros((int(component.max()) + 1, form.dim, form.dim))
-        np.add.at(total, component, spans)
-        free = np.linalg.eigvalsh(total)[:, 0] < 1e-9
-        return tuple(self.network.nodes[i] for i in np.flatnonzero(free[component]))
+        """Nodes with a direction that neither a loss nor, through couplings, another device's pins down.
+
+        The minimiser is not unique there.
+        """
+        free = undetermined_nodes(self.lowered)
+        return tuple(self.network.nodes[i] for i in np.flatnonzero(free))
 
     def parameters_array(self, W: Any) -> Array:
         """Parameters as an array (n_nodes, dim) in node order, from an array, a mapping, a DataFrame or a Solution."""
@@ -166,30 +240,48 @@ class GTVMin:
             unknown = [key for key in W if key not in set(nodes)]
             if unknown:
                 raise ValueError(f"W has parameters for {unknown[0]!r}, which is not a node of the network")
-            W = [np.atleast_1d(np.asarray(W[node])) for node in nodes]
+            W = self._padded([np.atleast_1d(np.asarray(W[node])) for node in nodes])
         array = finite_array(W, "W")
         if array.shape == (len(nodes),) and self.dim == 1:
             array = array[:, None]
         if array.shape != (len(nodes), self.dim):
             raise ValueError(f"W must have shape {(len(nodes), self.dim)}, got {array.shape}")
+        beyond = (array != 0) & (np.arange(self.dim) >= self.dims[:, None])
+        if beyond.any():
+            i = int(beyond.any(axis=1).argmax())
+            raise ValueError(f"W must be zero beyond the {self.dims[i]} parameters of node {nodes[i]!r}")
         return array
 
+    def _padded(self, rows: list[Array]) -> list[Array]:
+        """Rows of each device's own length with zeros up to the longest; others are left for the check of shapes."""
+        for node, row, dim in zip(self.network.nodes, rows, self.dims, strict=True):
+            if row.ndim == 1 and len(row) not in (dim, self.dim):
+                raise ValueError(f"W has {len(row)} parameters for node {node!r}, which has {dim}")
+        return [np.pad(row[:dim], (0, self.dim - dim)) if row.ndim == 1 else row for row in rows]
+
     def flows_array(self, U: Any) -> Array:
-        """Flows as an array (n_edges, dim), from an array or a mapping from (label, label) to the flow that way."""
-        net = self.network
-        shape = (net.n_edges, self.dim)
+        """Flows as an array (n_edges, dim) over the edges of all families.
+
+        Parameters
+        ----------
+        U : array_like, mapping from (label, label) to the flow that way, or list of such mappings
+            A mapping for a problem with one family of edges, a list with one mapping per family for others.
+        """
+        shape = self.flow_shape
         if isinstance(U, Mapping):
-            flows: list[Any] = []
-            for tail, head in net.edges:
-                if (tail, head) in U:
-                    flows.append(np.atleast_1d(np.asarray(U[tail, head])))
-                elif (head, tail) in U:
-                    flows.append(-np.atleast_1d(np.asarray(U[head, tail], dtype=float)))
-                else:
-                    raise ValueError(f"U has no flow for edge ({tail!r}, {head!r})")
-            U = np.array(flows).reshape(shape) if flows else np.zeros(shape)
+            U = [U]
+        if isinstance(U, Sequence) and U and all(isinstance(part, Mapping) for part in U):
+            if len(U) != len(self.couplings):
+                raise ValueError(f"U has flows for {len(U)} families of edges, the problem has {len(self.couplings)}")
+            flows = [
+                _flow_of(part, *pair) for part, c in zip(U, self.couplings, strict=True) for pair in c.network.edges
+            ]
+            for pair, flow in zip(self.edges, flows, strict=True):
+                if flow.ndim != 1 or len(flow) > shape[1]:
+                    raise ValueError(f"the flow of the edge {pair!r} must have {shape[1]} entries, got {flow.shape}")
+            U = np.array([np.pad(flow, (0, shape[1] - len(flow))) for flow in flows]).reshape(shape)
         array = finite_array(U, "U")
-        if array.shape == (net.n_edges,) and self.dim == 1:
+        if array.shape == shape[:1] and shape[1] == 1:
             array = array[:, None]
         if array.shape != shape:
             raise ValueError(f"U must have shape {shape}, got {array.shape}")
@@ -200,6 +292,24 @@ class GTVMin:
         from gtvmin.solving import solve
 
         return solve(self, method, **options)
+
+    def path(self, alphas: Any, method: str | Any = "auto", **options: Any) -> AlphaPath:
+        """Solve for several strengths of the coupling; see :func:`gtvmin.paths.solve_path`."""
+        from gtvmin.paths import solve_path
+
+        return solve_path(self, alphas, method, **options)
+
+    def alpha_max(self) -> float:
+        """Smallest alpha at which all devices of a component agree; see :func:`gtvmin.paths.alpha_max`."""
+        from gtvmin.paths import alpha_max
+
+        return alpha_max(self)
+
+    def cross_validate(self, alphas: Any, folds: int = 5, *, seed: int = 0, **options: Any) -> CrossValidation:
+        """Prediction error for several alphas; see :func:`gtvmin.cross_validation.cross_validate`."""
+        from gtvmin.cross_validation import cross_validate
+
+        return cross_validate(self, alphas, folds, seed=seed, **options)
 
     def certify(self, W: Any, U: Any = None) -> Certificate:
         """Certificate of any parameters; see :func:`gtvmin.certificates.certify`."""
@@ -298,20 +408,52 @@ def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:
         raise
 
 
-def _common_dim(network: FLNetwork, losses: tuple[Loss, ...], dim: int | None) -> int:
-    """The one number of parameters that every device has."""
-    found = None if dim is None else positive_integer(dim, "dim")
-    witness = "dim"
-    for node, loss in zip(network.nodes, losses, strict=True):
-        if loss.dim is None:
-            continue
-        if found is None:
-            found, witness = loss.dim, f"node {node!r}"
-        elif loss.dim != found:
-            raise ValueError(
-                f"node {node!r} has {loss.dim} parameters and {witness} has {found}: "
-                "devices that are coupled need the same number of features"
-            )
-    if found is None:
+def _of_attribute(penalty: Any, network: Any) -> Any:
+    """The penalties that an edge attribute of a networkx graph holds, by pair of labels; others as they are."""
+    if not isinstance(penalty, str):
+        return penalty
+    if not isinstance(network, nx.Graph):
+        raise TypeError(
+            f"penalty={penalty!r} names an edge attribute, but the network is no networkx graph: give a dict from "
+            "pairs of labels to penalties"
+        )
+    for tail, head, data in network.edges(data=True):
+        if penalty not in data:
+            raise ValueError(f"the edge ({tail!r}, {head!r}) has no attribute {penalty!r} for its penalty")
+    return {(tail, head): data[penalty] for tail, head, data in network.edges(data=True)}
+
+
+def _flow_of(flows: Mapping[Any, Any], tail: Hashable, head: Hashable) -> Array:
+    if (tail, head) in flows:
+        return np.atleast_1d(np.asarray(flows[tail, head]))
+    if (head, tail) in flows:
+        return -np.atleast_1d(np.asarray(flows[head, tail], dtype=float))
+    raise ValueError(f"U has no flow for edge ({tail!r}, {head!r})")
+
+
+def _dims(network: FLNetwork, losses: tuple[Loss, ...], dim: int | Mapping[Any, int] | None) -> NDArray[np.int64]:
+    """Number of parameters of every device."""
+    if isinstance(dim, Mapping):
+        for label in dim:
+            network.index(label)
+        given = [
+            positive_integer(dim[node], f"dim of node {node!r}") if node in dim else None for node in network.nodes
+        ]
+    else:
+        given = [None if dim is None else positive_integer(dim, "dim")] * network.n_nodes
+    found: list[int | None] = []
+    for node, loss, asked in zip(network.nodes, losses, given, strict=True):
+        if loss.dim is not None and asked is not None and loss.dim != asked:
+            raise ValueError(f"node {node!r} has {loss.dim} parameters and dim has {asked}")
+        found.append(asked if loss.dim is None else loss.dim)
+    known = {number for number in found if number is not None}
+    if not known:
         raise ValueError("no loss fixes the number of parameters: give dim=")
-    return found
+    if len(known) > 1 and None in found:
+        node = network.nodes[found.index(None)]
+        raise ValueError(
+            f"the loss of node {node!r} fits any number of parameters, and other devices have "
+            f"{' or '.join(map(str, sorted(known)))}: give its number by dim={{label: number}}"
+        )
+    fallback = next(iter(known))
+    return np.array([fallback if number is None else number for number in found], dtype=np.int64)

@@ -269,7 +269,7 @@ def read_certified(path: Path, problem: GTVMin) -> tuple[Array, Array]:
             f"{path} belongs to another problem: its sha256 is {str(owner)[:16]}..., not {problem.hash[:16]}..."
         )
     try:
-        flows = np.asarray(U, dtype=float).reshape(problem.network.n_edges, problem.dim)
+        flows = np.asarray(U, dtype=float).reshape(problem.flow_shape)
         return problem.parameters_array(np.asarray(W, dtype=float)), problem.flows_array(flows)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from error

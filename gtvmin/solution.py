@@ -60,7 +60,7 @@ class Solution:
 
     @property
     def flows(self) -> Array:
-        """Dual flows (n_edges, dim) from tail to head, in edge order."""
+        """Dual flows (n_edges, dim) from tail to head, in edge order; those of all families, the first's first."""
         return self.certificate.U
 
     @property
@@ -84,32 +84,38 @@ class Solution:
         return self.status is Status.CERTIFIED
 
     def __getitem__(self, node: Hashable) -> Array:
-        row: Array = self.weights[self.problem.network.index(node)]
+        i = self.problem.network.index(node)
+        row: Array = self.weights[i, : self.problem.dims[i]]
         return row
 
-    def flow(self, source: Hashable, target: Hashable) -> Array:
-        """Dual flow (dim,) over an edge in the direction asked for."""
-        net = self.problem.network
+    def flow(self, source: Hashable, target: Hashable, family: int = 0) -> Array:
+        """Dual flow over an edge in the direction asked for; ``family`` counts the problem's families of edges."""
+        families = self.problem.couplings
+        if not 0 <= family < len(families):
+            raise ValueError(f"family must be between 0 and {len(families) - 1}, got {family}")
+        net = families[family].network
         i, j = net.index(source), net.index(target)
         found = np.flatnonzero((net.tail == min(i, j)) & (net.head == max(i, j)))
         if not len(found):
             raise ValueError(f"({source!r}, {target!r}) is not an edge of the network")
-        flow: Array = self.flows[found[0]]
+        edge = sum(earlier.network.n_edges for earlier in families[:family]) + int(found[0])
+        flow: Array = self.flows[edge, : self.problem.flow_dims[edge]]
         return flow if i < j else -flow
 
     def as_dict(self) -> dict[Hashable, Array]:
         """Parameters by node label."""
-        return dict(zip(self.problem.network.nodes, self.weights, strict=True))
+        return {node: self[node] for node in self.problem.network.nodes}
 
     def to_frame(self) -> Any:
-        """Parameters as a pandas DataFrame, one row a device; needs pandas."""
+        """Parameters as a pandas DataFrame, one row a device, NaN beyond its own parameters; needs pandas."""
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
         columns = [f"w{k}" for k in range(self.problem.dim)]
         index = pd.Index(list(self.problem.network.nodes), name="node", tupleize_cols=False)
-        return pd.DataFrame(self.weights, index=index, columns=columns)
+        own = np.arange(self.problem.dim) < self.problem.dims[:, None]
+        return pd.DataFrame(np.where(own, self.weights, np.nan), index=index, columns=columns)
 
     def clusters(self, tolerance: float | None = None) -> dict[Hashable, int]:
         """Group of each device: neighbours whose parameters agree, joined.

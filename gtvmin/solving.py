@@ -136,7 +136,8 @@ def _iterate(
     progress: Callable[[Record], None] | None,
     settings: dict[str, Any],
 ) -> tuple[str, Result]:
-    form = problem.lowered.form
+    lowered = problem.lowered
+    form = lowered.solver_form
     name = choose_method(form) if method == "auto" else method
     solver = make_solver(name, **settings) if isinstance(name, str) else name
     label = name if isinstance(name, str) else type(solver).__name__
@@ -150,7 +151,8 @@ def _iterate(
     first = None
     if start is not None:
         certificate = getattr(start, "certificate", None)
-        first = Point(problem.parameters_array(start), None if certificate is None else certificate.duals)
+        duals = None if certificate is None else certificate.duals
+        first = lowered.shrink(Point(problem.parameters_array(start), duals))
     result = run(
         solver,
         form,
@@ -160,7 +162,7 @@ def _iterate(
         time_limit=time_limit,
         progress=progress,
     )
-    return label, result
+    return label, replace(result, point=lowered.expand(result.point))
 
 
 def _reference(
@@ -195,13 +197,14 @@ def recover_duals(problem: GTVMin, W: Array) -> Duals:
     tuple of arrays
         One per term of the standard form; zeros where W has no finite objective, which no bound could be close to.
     """
-    form = problem.lowered.form
-    objective = form.objective(W)
+    lowered = problem.lowered
+    objective, form = lowered.form.objective(W), lowered.solver_form
     if not np.isfinite(objective):
-        return form.zero_duals()
-    monitor = _BoundMonitor(form, objective)
-    result = run(make_solver(choose_method(form)), form, stop=monitor, start=Point(W), max_iter=RECOVERY_ITERATIONS)
-    return form.zero_duals() if result.point.U is None else result.point.U
+        return lowered.form.zero_duals()
+    monitor, start = _BoundMonitor(form, objective), lowered.shrink(Point(W))
+    result = run(make_solver(choose_method(form)), form, stop=monitor, start=start, max_iter=RECOVERY_ITERATIONS)
+    found = lowered.expand(result.point).U
+    return lowered.form.zero_duals() if found is None else found
 
 
 class _BoundMonitor:

@@ -21,6 +21,8 @@ from gtvmin.losses.base import Loss, Sum
 from gtvmin.penalties.base import Penalty
 
 if TYPE_CHECKING:
+    from gtvmin.couplings import Coupling
+    from gtvmin.network import FLNetwork
     from gtvmin.problem import GTVMin
     from gtvmin.solvers.standard_form import Array
 
@@ -79,6 +81,10 @@ class _Packer:
             return self.array(value)
         if isinstance(value, float) and not np.isfinite(value):
             return {"float": repr(value)}
+        if isinstance(value, Penalty):
+            return {"penalty": self.declared(value)}
+        if isinstance(value, tuple):
+            return {"tuple": [self.value(part) for part in value]}
         return value
 
     def loss(self, loss: Loss) -> Any:
@@ -90,21 +96,32 @@ class _Packer:
         arguments = {name: self.value(value) for name, value in thing.arguments().items()}
         return {"type": type(thing).__name__, **arguments}
 
+    def coupling(self, coupling: Coupling) -> dict[str, Any]:
+        net = coupling.network
+        return {
+            "tail": net.tail.tolist(),
+            "head": net.head.tolist(),
+            "weights": self.array(net.weights),
+            "penalty": self.declared(coupling.penalty),
+            "alpha": self.value(coupling.alpha),
+        }
+
 
 def _pack(problem: GTVMin) -> tuple[bytes, Array]:
     packer, net = _Packer(), problem.network
+    first, *further = problem.couplings
     tree = {
         "format": FORMAT,
         "nodes": [encode_label(node) for node in net.nodes],
-        "tail": net.tail.tolist(),
-        "head": net.head.tolist(),
-        "weights": packer.array(net.weights),
+        **packer.coupling(first),
         "coordinates": None if net.coordinates is None else packer.array(net.coordinates),
         "losses": [packer.loss(loss) for loss in problem.losses],
-        "penalty": packer.declared(problem.penalty),
-        "alpha": problem.alpha,
         "dim": problem.dim,
     }
+    if further:
+        tree["further"] = [packer.coupling(coupling) for coupling in further]
+    if (problem.dims != problem.dim).any():
+        tree["dims"] = problem.dims.tolist()
     return json.dumps(tree, sort_keys=True, ensure_ascii=False).encode(), np.concatenate([np.empty(0), *packer.parts])
 
 
@@ -152,7 +169,6 @@ def load_problem(path: str | Path) -> GTVMin:
     ValueError
         If the file is not such a file, or what it declares is not a valid problem.
     """
-    from gtvmin.network import FLNetwork
     from gtvmin.problem import GTVMin
 
     try:
@@ -163,14 +179,14 @@ def load_problem(path: str | Path) -> GTVMin:
         if tree["format"] != FORMAT:
             raise ValueError(f"format {tree['format']!r}, expected {FORMAT!r}")
         nodes = [decode_label(value) for value in tree["nodes"]]
-        tail, head = np.array(tree["tail"], dtype=np.int64), np.array(tree["head"], dtype=np.int64)
-        edges = [(nodes[i], nodes[j]) for i, j in zip(tail, head, strict=True)]
-        weights = _value(tree["weights"], values)
         coordinates = None if tree["coordinates"] is None else _value(tree["coordinates"], values)
-        network = FLNetwork.from_edges(edges, weights=weights, nodes=nodes, coordinates=coordinates)
         losses = [_loss(entry, values) for entry in tree["losses"]]
-        penalty = _declared(tree["penalty"], values, _known(Penalty))
-        return GTVMin(network, losses, penalty=penalty, alpha=tree["alpha"], dim=tree["dim"])
+        dim = dict(zip(nodes, tree["dims"], strict=True)) if "dims" in tree else tree["dim"]
+        network, penalty, alpha = _coupling(tree, values, nodes, coordinates)
+        problem = GTVMin(network, losses, penalty=penalty, alpha=alpha, dim=dim)
+        for entry in tree.get("further", ()):
+            problem = problem.couple(*_coupling(entry, values, nodes, None))
+        return problem
     except FileNotFoundError:
         raise
     except Exception as error:  # a damaged archive fails in many ways: BadZipFile, zlib.error, EOFError, ...
@@ -193,9 +209,24 @@ def _value(value: Any, values: Array) -> Any:
         if start < 0 or min(shape, default=0) < 0 or start + size > len(values):
             raise ValueError("an array lies outside the file's values")
         return values[start : start + size].reshape(shape)
+    if isinstance(value, dict) and "penalty" in value:
+        return _declared(value["penalty"], values, _known(Penalty))
+    if isinstance(value, dict) and "tuple" in value:
+        return tuple(_value(part, values) for part in value["tuple"])
     if isinstance(value, dict):
         return float(value["float"])
     return value
+
+
+def _coupling(
+    entry: dict[str, Any], values: Array, nodes: list[Hashable], coordinates: Any
+) -> tuple[FLNetwork, Penalty, float]:
+    from gtvmin.network import FLNetwork
+
+    edges = [(nodes[i], nodes[j]) for i, j in zip(entry["tail"], entry["head"], strict=True)]
+    weights = _value(entry["weights"], values)
+    network = FLNetwork.from_edges(edges, weights=weights, nodes=nodes, coordinates=coordinates)
+    return network, _declared(entry["penalty"], values, _known(Penalty)), _value(entry["alpha"], values)
 
 
 def _declared(entry: dict[str, Any], values: Array, known: dict[str, type[Any]]) -> Any:

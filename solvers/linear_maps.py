@@ -51,6 +51,14 @@ class LinearMap:
         """K as a sparse matrix from ``W.ravel()`` to ``(K W).ravel()``."""
         raise NotImplementedError
 
+    def renumbered(self, position: IntArray, n_nodes: int) -> LinearMap:
+        """The same rows of other devices: what a row read at device i it reads at ``position[i]``."""
+        raise NotImplementedError
+
+    def padded(self, dim: int) -> LinearMap:
+        """The same rows of devices with more parameters, of which those beyond play no part."""
+        raise NotImplementedError
+
     def rounding(self, W: Array) -> Array:
         """Bound on the rounding of each row of ``K W`` and of W's own last digits; zero where K copies numbers."""
         return np.zeros(self.n_rows)
@@ -92,6 +100,10 @@ class EdgeDifference(LinearMap):
         """``D`` times the identity of the parameters."""
         return sparse.csr_array(sparse.kron(self.incidence, sparse.eye_array(self.dim)))
 
+    def take(self, rows: IntArray) -> EdgeDifference:
+        """Some of the edges."""
+        return EdgeDifference(self.tail[rows], self.head[rows], self.n_nodes, self.dim)
+
     def renumbered(self, position: IntArray, n_nodes: int) -> EdgeDifference:
         """Edges between other devices."""
         return EdgeDifference(position[self.tail], position[self.head], n_nodes, self.dim)
@@ -124,6 +136,10 @@ class CoordinateDifference(LinearMap):
         """``D`` times the rows of the identity that belong to the coordinates."""
         selection = sparse.eye_array(self.dim, format="csr")[self.coordinates]
         return sparse.csr_array(sparse.kron(self._whole.incidence, selection))
+
+    def take(self, rows: IntArray) -> CoordinateDifference:
+        """Some of the edges."""
+        return CoordinateDifference(self.tail[rows], self.head[rows], self.coordinates, self.n_nodes, self.dim)
 
     def renumbered(self, position: IntArray, n_nodes: int) -> CoordinateDifference:
         """Edges between other devices."""
@@ -163,6 +179,10 @@ class EdgeMaps(LinearMap):
         """B blocks at the heads, minus C blocks at the tails."""
         at_head = _blocks(self.head, self.B, self.n_nodes)
         return sparse.csr_array(at_head - _blocks(self.tail, self.C, self.n_nodes))
+
+    def take(self, rows: IntArray) -> EdgeMaps:
+        """Some of the edges."""
+        return EdgeMaps(self.tail[rows], self.head[rows], self.B[rows], self.C[rows], self.n_nodes)
 
     def renumbered(self, position: IntArray, n_nodes: int) -> EdgeMaps:
         """Edges between other devices."""

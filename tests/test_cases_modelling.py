@@ -141,8 +141,11 @@ def test_c15_no_result_from_data_that_are_not_finite(bad: float) -> None:
     with pytest.raises(ValueError, match=rf"y has a {bad}") as raised:
         gtv.GTVMin(nx.path_graph(3), lambda i: half_squares([[1.0]], y[[i]]), penalty=gtv.Norm(2), alpha=1.0)
     assert raised.value.__notes__ == ["in the loss of node 2"]
-    with pytest.raises(ValueError, match="alpha must be a finite number"):
-        scalar_problem(nx.path_graph(2), {0: 0.0, 1: 1.0}, "l2", bad)
+    with pytest.raises(ValueError, match="lam must be a finite number"):
+        gtv.NetworkLasso(nx.path_graph(2), lambda i: half_squares([[1.0]], [i]), lam=bad)
+    if bad != np.inf:  # an infinite alpha means consensus
+        with pytest.raises(ValueError, match="alpha must be a finite number"):
+            scalar_problem(nx.path_graph(2), {0: 0.0, 1: 1.0}, "l2", bad)
     with pytest.raises(ValueError, match=rf"W has a {bad} value at position \(1, 0\)"):
         scalar_problem(nx.path_graph(2), {0: 0.0, 1: 1.0}, "l2", 1.0).certify([[0.0], [bad]])
 

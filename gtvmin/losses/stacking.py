@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gtvmin.losses.base import Loss
 from gtvmin.losses.local import LocalBlocks
+from gtvmin.losses.padding import pad_quadratics, pad_rows
 from gtvmin.losses.quadratic import QuadraticBlocks, QuadraticLoss
 from gtvmin.losses.rows import RowLoss, stack_rows
 from gtvmin.solvers.standard_form import BlockFunction, Term
+
+IntArray = NDArray[np.int64]
 
 __all__ = ["split_losses", "stack_losses"]
 
@@ -18,8 +24,12 @@ def stack_losses(losses: Sequence[Loss], dim: int) -> BlockFunction:
     return split_losses(losses, dim)[2]
 
 
-def split_losses(losses: Sequence[Loss], dim: int) -> tuple[BlockFunction, tuple[Term, ...], BlockFunction]:
+def split_losses(
+    losses: Sequence[Loss], dim: int, dims: IntArray | None = None
+) -> tuple[BlockFunction, tuple[Term, ...], BlockFunction]:
     """Stack one loss per device, rows of length ``dim``.
+
+    Devices may have fewer parameters, ``dims`` of them: the others are held at zero.
 
     Returns
     -------
@@ -40,6 +50,8 @@ def split_losses(losses: Sequence[Loss], dim: int) -> tuple[BlockFunction, tuple
                 others.append((device, coefficient, atom))
             else:
                 raise TypeError(f"{atom!r}, the loss of the device at position {device}, has no rows to stack")
-    blocks = QuadraticBlocks.stack(quadratic, dim)
-    rows = stack_rows(others, len(losses), dim)
+    if dims is None or (dims == dim).all():
+        blocks, rows = QuadraticBlocks.stack(quadratic, dim), stack_rows(others, len(losses), dim)
+    else:
+        blocks, rows = QuadraticBlocks.stack(pad_quadratics(quadratic, dims, dim), dim), pad_rows(others, dims, dim)
     return blocks, rows, LocalBlocks(blocks, rows) if rows else blocks

@@ -74,7 +74,7 @@ class Penalty(ABC):
         return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _same(self.arguments(), other.arguments())  # type: ignore[attr-defined]
+        return type(other) is type(self) and _same(self.arguments(), other.arguments())
 
     def __hash__(self) -> int:
         return hash((type(self), *map(_key, self.arguments().values())))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gtvmin.solvers.linear_maps import CoordinateDifference, EdgeDifference, EdgeMaps
 from gtvmin.solvers.standard_form import Array, BlockFunction
 
 if TYPE_CHECKING:
@@ -151,7 +152,49 @@ class EdgeTerm:
             return EdgeTerm(self.numbers, self.function, inner)
         B, C = (np.zeros((*M.shape[:2], dim)) for M in (self.B, self.C))
         B[:, :, coordinates], C[:, :, coordinates] = self.B, self.C
-        return EdgeTerm(self.numbers, self.function, None, B, C, self.lift)
+        lift = self.lift
+        if lift is not None:
+            lift = np.zeros((len(B), dim, lift.shape[2]))
+            lift[:, coordinates] = self.lift
+        return EdgeTerm(self.numbers, self.function, None, B, C, lift)
+
+    def shifted(self, first: int) -> EdgeTerm:
+        """The same term where these edges come after ``first`` others."""
+        return replace(self, numbers=self.numbers + first)
+
+    def map(
+        self, tail: IntArray, head: IntArray, n_nodes: int, dim: int
+    ) -> EdgeDifference | CoordinateDifference | EdgeMaps:
+        """The map from parameters to rows; tail and head are those of all edges."""
+        tail, head = tail[self.numbers], head[self.numbers]
+        if self.B is not None and self.C is not None:
+            return EdgeMaps(tail, head, self.B, self.C, n_nodes)
+        if self.coordinates is not None:
+            return CoordinateDifference(tail, head, self.coordinates, n_nodes, dim)
+        return EdgeDifference(tail, head, n_nodes, dim)
+
+    @property
+    def flow_dim(self) -> int | None:
+        """Entries of an edge's flow; None for as many as its devices have parameters."""
+        return None if self.B is None or self.lift is not None else self.B.shape[1]
+
+    def raise_flows(self, dual: Array, flows: Array) -> None:
+        """Write the edges' flows into those of all edges, from the duals of the function's rows."""
+        if self.coordinates is not None:
+            flows[self.numbers[:, None], self.coordinates] = dual
+        elif self.lift is None:
+            flows[self.numbers, : dual.shape[1]] = dual
+        else:
+            flows[self.numbers, : self.lift.shape[1]] = np.einsum("efk,ek->ef", self.lift, dual)
+
+    def lower_flows(self, flows: Array) -> Array:
+        """Duals of the function's rows from the flows of all edges, nearest ones where no duals give these flows."""
+        own = flows[self.numbers]
+        if self.coordinates is not None:
+            return own[:, self.coordinates]
+        if self.lift is None:
+            return own[:, : self.function.dim]
+        return np.asarray(np.einsum("ekf,ef->ek", np.linalg.pinv(self.lift), own[:, : self.lift.shape[1]]))
 
     def kind(self) -> tuple[Hashable, ...]:
         """Terms of equal kind can be joined."""

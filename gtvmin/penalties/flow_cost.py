@@ -83,10 +83,11 @@ class FlowCost(DifferencePenalty):
 
     def _both_ways(self) -> tuple[Array, Array, Array, Array]:
         """Costs and capacities forwards, then backwards, as arrays of one shape."""
-        back = (self.cost if self.back_cost is None else self.back_cost,)
-        back += (self.capacity if self.back_capacity is None else self.back_capacity,)
+        back_cost = self.cost if self.back_cost is None else self.back_cost
+        back_capacity = self.capacity if self.back_capacity is None else self.back_capacity
+        parts = (self.cost, self.capacity, back_cost, back_capacity)
         try:
-            arrays = np.broadcast_arrays(*(np.asarray(part) for part in (self.cost, self.capacity, *back)))
+            arrays = np.broadcast_arrays(*map(np.asarray, parts))
         except ValueError:
             shapes = ", ".join(f"{name} {np.shape(getattr(self, name))}" for name in NAMES)
             raise ValueError(f"parameters of FlowCost must have one entry per edge each, got {shapes}") from None
@@ -186,8 +187,7 @@ class FlowCostBlocks(EdgeBlocks):
     def __init__(self, low: Array, high: Array, left: Array, right: Array) -> None:
         self.n_rows, self.dim = low.shape
         self.low, self.high, self.left, self.right = low, high, left, right
-        flat = (part.ravel() for part in (low, high, left, right))
-        self._coordinates = IntervalBlocks(*flat, np.zeros(low.size))
+        self._coordinates = IntervalBlocks(low.ravel(), high.ravel(), left.ravel(), right.ravel(), np.zeros(low.size))
 
     def _sum(self, per_coordinate: Array) -> Array:
         return np.asarray(per_coordinate.reshape(self.n_rows, self.dim).sum(axis=1))

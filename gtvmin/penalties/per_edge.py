@@ -138,7 +138,7 @@ def penalty_of_edges(
         flipped = np.zeros(len(found), dtype=bool)
     else:
         raise TypeError(f"penalty must be a penalty such as Norm(2) or SquaredNorm(), got {declared!r}")
-    places: dict[Any, int] = {}
+    places: dict[Penalty, int] = {}
     which = np.zeros(len(found), dtype=np.int64)
     for k, (penalty, turned) in enumerate(zip(found, flipped, strict=True)):
         if not isinstance(penalty, Penalty):
