@@ -25,6 +25,7 @@ __all__ = [
     "latitude_longitude",
     "name_axes",
     "name_nodes",
+    "new_axes",
     "node_positions",
 ]
 
@@ -74,6 +75,16 @@ def node_positions(network: FLNetwork) -> Array:
 
     layout = nx.spring_layout(network.to_networkx(), weight=None, iterations=200, seed=0)
     return np.array([layout[node] for node in network.nodes])
+
+
+def new_axes(size: tuple[float, float]) -> Axes:
+    """Axes of a new pyplot figure of that size in inches."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError('figures need matplotlib: pip install "gtvmin[plot]"') from error
+    axes: Axes = plt.figure(figsize=size, layout="constrained").add_subplot()
+    return axes
 
 
 def limits(values: Array) -> tuple[float, float]:
@@ -126,7 +137,7 @@ def draw_nodes(axes: Axes, solution: Solution, where: Array, values: Array) -> A
     size = 70 * _crowd(len(values)) ** 2
     style: dict[str, Any] = {"cmap": "viridis", "vmin": low, "vmax": high, "zorder": 3}
     drawn = axes.scatter(where[:, 0], where[:, 1], c=values, s=size, edgecolors="white", linewidths=0.4, **style)
-    if unlabelled.any():
+    if unlabelled.any() and not unlabelled.all():
         axes.scatter(where[unlabelled, 0], where[unlabelled, 1], s=size / 4, c="white", zorder=4, linewidths=0)
         axes.plot([], [], "o", color="white", markeredgecolor=INK, markeredgewidth=2.0, label="device without data")
     return drawn

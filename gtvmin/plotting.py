@@ -1,4 +1,7 @@
-"""Figures of a solution: what was learnt over the network, and how the certified gap fell.  They need matplotlib."""
+"""Figures: what was learnt over the network, how the certified gap fell, and how clusters merge along a path.
+
+They need matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ from gtvmin.network_drawing import (
     latitude_longitude,
     name_axes,
     name_nodes,
+    new_axes,
     node_positions,
 )
+from gtvmin.path_plots import plot_dendrogram, plot_paths
 from gtvmin.penalties import Norm
 from gtvmin.solvers.standard_form import Array
 
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from gtvmin.network import FLNetwork
     from gtvmin.solution import Solution
 
-__all__ = ["plot_convergence", "plot_network"]
+__all__ = ["plot_convergence", "plot_dendrogram", "plot_network", "plot_paths"]
 
 RED, BLUE = "#d1495b", "#2a7f9e"
 
@@ -95,7 +100,7 @@ def plot_network(
     order = None if coordinate_names is None else latitude_longitude(coordinate_names)
     if order is not None:
         where = where[:, [order[1], order[0]]]
-    axes = _new_axes((8.0, 6.4)) if ax is None else ax
+    axes = new_axes((8.0, 6.4)) if ax is None else ax
     draw_edges(axes, solution, where)
     bar = axes.figure.colorbar(
         draw_nodes(axes, solution, where, colours), ax=axes, extend=extend(colours), fraction=0.045, pad=0.025
@@ -187,7 +192,7 @@ def plot_convergence(
     """
     if x not in ("iteration", "seconds"):
         raise ValueError(f"x must be 'iteration' or 'seconds', got {x!r}")
-    axes = _new_axes((7.0, 4.4)) if ax is None else ax
+    axes = new_axes((7.0, 4.4)) if ax is None else ax
     history, certificate = solution.history, solution.certificate
     size = certificate.gap / certificate.relative_gap if 0 < certificate.relative_gap < np.inf else 1.0
     above = [(record.primal - certificate.dual) / size for record in history]
@@ -223,13 +228,4 @@ def plot_convergence(
         axes.legend(frameon=False)
     cost = f"{solution.iterations} iteration{'s' * (solution.iterations != 1)}, {solution.seconds:.2g} s"
     axes.set_title(f"{solution.method}: gap {solution.relative_gap:.1e} after {cost}", loc="left", color=INK)
-    return axes
-
-
-def _new_axes(size: tuple[float, float]) -> Axes:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError('figures need matplotlib: pip install "gtvmin[plot]"') from error
-    axes: Axes = plt.figure(figsize=size, layout="constrained").add_subplot()
     return axes
