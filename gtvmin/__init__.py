@@ -16,23 +16,29 @@ _HOME = {
     "Ball": "gtvmin.losses",
     "Box": "gtvmin.losses",
     "Certificate": "gtvmin.certificates",
+    "Consensus": "gtvmin.penalties",
     "ConvexClustering": "gtvmin.clustering",
     "CvxpyLoss": "gtvmin.losses",
     "ElasticNet": "gtvmin.losses",
     "FLNetwork": "gtvmin.network",
+    "FlowCost": "gtvmin.penalties",
     "GTVMin": "gtvmin.problem",
     "Hinge": "gtvmin.losses",
     "Huber": "gtvmin.losses",
+    "HuberPenalty": "gtvmin.penalties",
     "L1": "gtvmin.losses",
     "LeastAbsolute": "gtvmin.losses",
     "Linear": "gtvmin.losses",
     "Logistic": "gtvmin.losses",
     "Loss": "gtvmin.losses",
+    "Mapped": "gtvmin.penalties",
     "NetworkLasso": "gtvmin.problem",
     "NonNegative": "gtvmin.losses",
     "Norm": "gtvmin.penalties",
+    "Partial": "gtvmin.penalties",
     "Penalty": "gtvmin.penalties",
     "Poisson": "gtvmin.losses",
+    "PredictionDiscrepancy": "gtvmin.penalties",
     "Quadratic": "gtvmin.losses",
     "Quantile": "gtvmin.losses",
     "Ridge": "gtvmin.losses",
@@ -88,12 +94,18 @@ if TYPE_CHECKING:
     from gtvmin.losses import SquaredHinge as SquaredHinge
     from gtvmin.losses import Zero as Zero
     from gtvmin.network import FLNetwork as FLNetwork
+    from gtvmin.paths import alpha_max as alpha_max
+    from gtvmin.penalties import Consensus as Consensus
+    from gtvmin.penalties import FlowCost as FlowCost
+    from gtvmin.penalties import HuberPenalty as HuberPenalty
+    from gtvmin.penalties import Mapped as Mapped
     from gtvmin.penalties import Norm as Norm
+    from gtvmin.penalties import Partial as Partial
     from gtvmin.penalties import Penalty as Penalty
+    from gtvmin.penalties import PredictionDiscrepancy as PredictionDiscrepancy
     from gtvmin.penalties import SquaredNorm as SquaredNorm
     from gtvmin.problem import GTVMin as GTVMin
     from gtvmin.problem import NetworkLasso as NetworkLasso
-    from gtvmin.paths import alpha_max as alpha_max
     from gtvmin.solution import Solution as Solution
     from gtvmin.solvers.driver import Status as Status
     from gtvmin.solving import solve as solve

@@ -18,7 +18,7 @@ from gtvmin.domain import domain_violation
 from gtvmin.dual_repair import best_dual, complete_duals, dual_value
 from gtvmin.errors import CertificateError
 from gtvmin.gap import gap_rounding, gap_terms, objective_floor, relative_gap
-from gtvmin.solvers.standard_form import Array, Duals
+from gtvmin.solvers.standard_form import Array, Duals, Point
 from gtvmin.storage import write_atomically
 from gtvmin.validation import restore_frozen
 
@@ -51,7 +51,7 @@ class Certificate:
     per_node : array (n_nodes,)
         Term of each device.
     per_edge : array (n_edges,)
-        Term of each edge.
+        Term of each edge; those of all families, in the order of the problem's ``edges``.
     radius : array (n_nodes,)
         ``||w_i - w_i^*|| <= radius_i`` from strong convexity, ``inf`` for a device whose loss is not strongly convex.
     infeasibility : float
@@ -194,7 +194,12 @@ def certify(problem: GTVMin, W: Any, U: Any = None, *, duals: Duals | None = Non
     form = lowered.form
     if duals is None:
         duals = problem.recover_duals(parameters) if U is None else lowered.lower_flows(problem.flows_array(U))
-    (_, repaired), _ = best_dual(form, complete_duals(form, parameters, duals))
+    completed = complete_duals(form, parameters, duals)
+    best, _ = best_dual(form, completed)
+    if lowered.contraction is not None:  # flows between devices in consensus follow from the others
+        refilled = lowered.expand(lowered.shrink(Point(parameters, completed))).U or completed
+        best, _ = best_dual(form, refilled, known=best)
+    _, repaired = best
     terms = gap_terms(form, parameters, repaired)
     per_node, per_edge, rounding = terms.per_node, np.zeros(lowered.n_edges), gap_rounding(form, parameters, repaired)
     for k, (term, shares) in enumerate(zip(form.terms, terms.per_row, strict=True)):

@@ -45,34 +45,57 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "Norm(1)": ("||z||_1", r"\lVert z\rVert_1"),
     "Norm(2)": ("||z||_2", r"\lVert z\rVert_2"),
     "Norm(inf)": ("||z||_inf", r"\lVert z\rVert_\infty"),
+    "HuberPenalty": ("huber(||z||_2)", r"h_\delta(\lVert z\rVert_2)"),
+    "FlowCost": (
+        "capacity max(z - cost, 0) + back_capacity max(-z - back_cost, 0)",
+        r"b_e (z - c_e)_+ + b'_e (-z - c'_e)_+",
+    ),
+    "PredictionDiscrepancy": ("mean (x'z)^2", r"\tfrac{1}{r}\lVert X_e z\rVert_2^2"),
+    "Consensus": ("[z = 0]", r"\iota(z = 0)"),
 }
 
 
 def problem_text(problem: GTVMin) -> str:
     """The problem in a few lines of plain text."""
-    net = problem.network
+    families = list(zip(problem.couplings, _marks(problem), strict=True))
+    coupled = (f"{c.alpha:g} sum_(i,j) A{mark}_ij phi{mark}(w_j - w_i)" for c, mark in families)
+    edges = " and ".join(str(c.network.n_edges) for c in problem.couplings)
     lines = [
-        f"minimise sum_i L_i(w_i) + {problem.alpha:g} sum_(i,j) A_ij phi(w_j - w_i)",
-        f"  over w_i in R^{problem.dim} for {net.n_nodes} devices, coupled by {net.n_edges} edges",
+        f"minimise sum_i L_i(w_i) + {' + '.join(coupled)}",
+        f"  over w_i in R^{_dims(problem)} for {problem.network.n_nodes} devices, coupled by {edges} edges",
     ]
     for kind, (devices, samples) in _kinds(problem.losses).items():
         rows = f", {samples} data points" if samples else ""
         lines.append(f"  L_i(w) = {_sum_of(kind, 0)}  ({_count(devices, 'device')}{rows})")
-    lines.append(f"  phi(z) = {_formula(problem.penalty)[0]}")
+    lines += [f"  phi{mark}(z) = {_formula(c.penalty)[0]}" for c, mark in families]
     return "\n".join(lines)
 
 
 def problem_latex(problem: GTVMin) -> str:
     """The problem as LaTeX for notebooks, in display mode."""
-    net = problem.network
+    families = list(zip(problem.couplings, _marks(problem), strict=True))
     lines = [
-        rf"\min_{{w_i \in \mathbb{{R}}^{{{problem.dim}}}}}\; & \sum_{{i=1}}^{{{net.n_nodes}}} L_i(w_i)"
-        rf" + {problem.alpha:g} \sum_{{(i,j)}} A_{{ij}}\, \phi(w_j - w_i)"
+        rf"\min_{{w_i \in \mathbb{{R}}^{{{_dims(problem)}}}}}\; & \sum_{{i=1}}^{{{problem.network.n_nodes}}} L_i(w_i)"
     ]
+    for c, mark in families:
+        alpha = r"\infty" if c.alpha == float("inf") else f"{c.alpha:g}"
+        lines[0] += rf" + {alpha} \sum_{{(i,j)}} A{mark}_{{ij}}\, \phi{mark}(w_j - w_i)"
     for kind, (devices, _) in _kinds(problem.losses).items():
         lines.append(rf"& L_i(w) = {_sum_of(kind, 1)} \quad \text{{({_count(devices, 'device')})}}")
-    lines.append(rf"& \phi(z) = {_formula(problem.penalty)[1]}")
+    for c, mark in families:
+        lines.append(rf"& \phi{mark}(z) = {_formula(c.penalty)[1]}")
     return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
+
+
+def _marks(problem: GTVMin) -> list[str]:
+    """Primes that tell the families of edges apart."""
+    return ["'" * k for k in range(len(problem.couplings))]
+
+
+def _dims(problem: GTVMin) -> str:
+    """Number of parameters of a device, or the range of these numbers."""
+    least = int(problem.dims.min())
+    return str(problem.dim) if least == problem.dim else f"{least}..{problem.dim}"
 
 
 Kind = tuple[tuple[float | None, str, str], ...]

@@ -52,7 +52,7 @@ class PredictionDiscrepancy(Penalty):
     Examples
     --------
     >>> from gtvmin.penalties import PredictionDiscrepancy
-    >>> PredictionDiscrepancy([[1.0, 0.0], [1.0, 2.0]]).value([1.0, 1.0])
+    >>> round(PredictionDiscrepancy([[1.0, 0.0], [1.0, 2.0]]).value([1.0, 1.0]), 12)
     5.0
     """
 
