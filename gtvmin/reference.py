@@ -11,14 +11,14 @@ import numpy as np
 
 from gtvmin.errors import CapabilityError
 from gtvmin.solvers.linear_maps import EdgeDifference, LinearMap
-from gtvmin.solvers.standard_form import Array, Duals, StandardForm
+from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
     from gtvmin.problem import GTVMin
 
-__all__ = ["ReferenceResult", "solve_reference", "to_cvxpy", "to_cvxpy_dual"]
+__all__ = ["ReferenceModel", "ReferenceResult", "solve_reference", "to_cvxpy", "to_cvxpy_dual"]
 
 # Clarabel's steps are cheap once it converges, so it goes on until it stalls, as it does with second-order cones at a
 # relative gap of 1e-11 or less; it then calls its answer inaccurate.  First-order methods pay for every digit.
@@ -145,7 +145,42 @@ def to_cvxpy_dual(problem: GTVMin) -> cp.Problem:
     return cp.Problem(cp.Maximize(-of_devices - value), device_conditions + conditions)
 
 
-def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -> ReferenceResult:
+class ReferenceModel:
+    """CVXPY model of a problem in which alpha is a parameter: compiled once, it is solved for many alphas.
+
+    Parameters
+    ----------
+    problem : GTVMin
+        The problem; its own alpha does not matter.
+
+    Notes
+    -----
+    Disciplined parametrized programming: A. Agrawal, B. Amos, S. Barratt, S. Boyd, S. Diamond, J. Z. Kolter,
+    "Differentiable Convex Optimization Layers" (2019), arXiv 1910.12430, Section 4.1.
+    """
+
+    def __init__(self, problem: GTVMin) -> None:
+        import cvxpy as cp
+
+        lowered = problem.with_alpha(1.0).lowered
+        form = lowered.solver_form
+        self.alpha = cp.Parameter(nonneg=True, name="alpha")
+        # further families of edges have strengths of their own
+        scaled = {k for k, edges in enumerate(lowered.edges) if (edges < problem.network.n_edges).all()}
+        self.model = _primal(form, *_normalisation(form), self.alpha, frozenset(scaled))
+        self.is_general = lowered.contraction is None and self.model.is_dpp()
+
+    def at(self, alpha: float) -> cp.Problem | None:
+        """The model with this alpha; None if it is another problem there."""
+        if not self.is_general or not 0.0 < alpha < np.inf:
+            return None
+        self.alpha.value = alpha
+        return self.model
+
+
+def solve_reference(
+    problem: GTVMin, solver: str = "CLARABEL", *, model: ReferenceModel | None = None, **options: Any
+) -> ReferenceResult:
     """Solve a problem by one of CVXPY's solvers to high accuracy.
 
     Parameters
@@ -155,6 +190,8 @@ def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -
     solver : str
         Name of an installed CVXPY solver: Clarabel, an interior-point method, is the most accurate and takes every
         problem; SCS takes every problem; OSQP takes all but the 2-norm of several parameters.
+    model : ReferenceModel, optional
+        Of the same problem with any alpha, to save compiling it again.
     **options
         The solver's own options, over the tight tolerances that Clarabel, OSQP and SCS get by default.
 
@@ -195,54 +232,63 @@ def solve_reference(problem: GTVMin, solver: str = "CLARABEL", **options: Any) -
         raise ValueError(f"solver {solver!r} is not installed; CVXPY finds {', '.join(cp.installed_solvers())}")
     settings = {**TOLERANCES.get(name, {}), **options}
     verbose = bool(settings.pop("verbose", False))
-    form = problem.lowered.form
+    lowered = problem.lowered
+    form = lowered.solver_form
     unit, factor = _normalisation(form)
-    model = _primal(form, unit, factor)
+    program = None if model is None else model.at(problem.alpha)
+    if program is None:
+        program = _primal(form, unit, factor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of inaccurate answers, above all: the status and a certificate tell more
         start = time.perf_counter()
         try:
-            data, chain, inverse = model.get_problem_data(name, solver_opts=dict(settings))
+            data, chain, inverse = program.get_problem_data(name, solver_opts=dict(settings))
         except cp.SolverError as error:
-            fitting = ", ".join(_fitting(model))
+            fitting = ", ".join(_fitting(program))
             raise CapabilityError(
                 f"{name} cannot express this problem; installed solvers that can: {fitting}"
             ) from error
         compiled = time.perf_counter()
         try:
             try:
-                raw = chain.solve_via_data(model, data, warm_start=False, verbose=verbose, solver_opts=settings)
-                model.unpack_results(raw, chain, inverse)
+                raw = chain.solve_via_data(program, data, warm_start=False, verbose=verbose, solver_opts=settings)
+                program.unpack_results(raw, chain, inverse)
             except cp.SolverError:
                 if options:
                     raise
                 # now and then a solver breaks down in pursuit of the last digits: its own tolerances are a fair answer
-                raw = chain.solve_via_data(model, data, warm_start=False, verbose=verbose, solver_opts={})
-                model.unpack_results(raw, chain, inverse)
+                raw = chain.solve_via_data(program, data, warm_start=False, verbose=verbose, solver_opts={})
+                program.unpack_results(raw, chain, inverse)
             solved = time.perf_counter()
         except cp.SolverError as error:
             raise RuntimeError(f"{name} failed: {error}") from error
-    W = model.var_dict["W"].value
+    W = program.var_dict["W"].value
     if W is None:
-        raise RuntimeError(f"{name} returned no parameters: status {model.status!r}")
-    multipliers = iter(model.constraints)
+        raise RuntimeError(f"{name} returned no parameters: status {program.status!r}")
+    multipliers = iter(program.constraints)
     duals = tuple(
         -np.asarray(next(multipliers).dual_value) / (unit * factor) if term.map.n_rows else zero
         for term, zero in zip(form.terms, form.zero_duals(), strict=True)
     )
+    point = lowered.expand(Point(np.asarray(unit * W), duals))
     return ReferenceResult(
-        W=np.asarray(unit * W),
-        U=problem.lowered.raise_flows(duals),
-        duals=duals,
-        status=str(model.status),
-        value=float(model.value) / factor,
+        W=point.W,
+        U=lowered.raise_flows(point.U or ()),
+        duals=point.U or (),
+        status=str(program.status),
+        value=float(program.value) / factor,
         compile_seconds=compiled - start,
         solve_seconds=solved - compiled,
     )
 
 
-def _primal(form: StandardForm, unit: float, factor: float) -> cp.Problem:
-    """The primal over ``W / unit``, times ``factor``: its duals are those of the problem times ``unit * factor``."""
+def _primal(
+    form: StandardForm, unit: float, factor: float, strength: Any = 1.0, scaled: frozenset[int] = frozenset()
+) -> cp.Problem:
+    """The primal over ``W / unit``, times ``factor``: its duals are those of the problem times ``unit * factor``.
+
+    Terms whose numbers are in ``scaled`` are multiplied by ``strength``.
+    """
     import cvxpy as cp
 
     W = cp.Variable((form.n_nodes, form.dim), name="W")
@@ -252,7 +298,8 @@ def _primal(form: StandardForm, unit: float, factor: float) -> cp.Problem:
         if not term.map.n_rows:
             continue
         Z = cp.Variable((term.map.n_rows, term.map.width), name=_name("Z", k))
-        objective += term.function.to_cvxpy(Z, unit, factor)
+        value = term.function.to_cvxpy(Z, unit, factor)
+        objective += strength * value if k in scaled else value
         # the order of the two sides decides the sign of the duals, and linters swap the sides of Z == K W
         ties.append(Z - _applied(term.map, W) == 0)
     return cp.Problem(cp.Minimize(objective), ties)
