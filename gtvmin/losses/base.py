@@ -117,8 +117,10 @@ class Loss(ABC):
         return float(block.value(row)[0])
 
     def gradient(self, w: ArrayLike) -> Array:
-        """Gradient at ``w`` (dim,); an error where the loss is not smooth."""
+        """Gradient at ``w`` (dim,); a :class:`~gtvmin.errors.CapabilityError` if the loss is not smooth."""
         block, row = self._block(w)
+        if "gradient" not in block.capabilities:
+            raise CapabilityError(f"{self!r} has no gradient: it is not smooth")
         return np.asarray(block.gradient(row)[0])
 
     def prox(self, v: ArrayLike, step: float = 1.0) -> Array:
