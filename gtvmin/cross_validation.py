@@ -51,7 +51,7 @@ class CrossValidation:
     @property
     def standard_error(self) -> Array:
         """Standard error of the mean (k,)."""
-        return self.std / np.sqrt(len(self.errors))
+        return np.asarray(self.std / np.sqrt(len(self.errors)))
 
     @property
     def best_alpha(self) -> float:

@@ -113,7 +113,7 @@ class MinCostFlow:
         gram, slope = form.quadratic.quadratic()
         if gram.any() or form.rows:
             raise ValueError("some device has a loss that is not linear: it has no fixed demand")
-        parts: list[tuple[Array, ...]] = []
+        parts: list[tuple[Any, ...]] = []
         for term in form.couplings:
             block, difference = term.function, term.map
             if not isinstance(difference, EdgeDifference):

@@ -47,6 +47,10 @@ class Arcs:
     capacity: Array
     demand: Array
 
+    def labels(self, positions: NDArray[np.intp]) -> tuple[Hashable, ...]:
+        """Labels of some nodes."""
+        return tuple(self.nodes[i] for i in positions.tolist())
+
     @property
     def incidence(self) -> sparse.csr_array:
         """Inflow minus outflow of every node as a matrix over the arcs."""
@@ -87,12 +91,12 @@ def _check_components(arcs: Arcs) -> None:
     size = np.bincount(component, np.abs(arcs.demand), count)
     for c in np.flatnonzero(np.abs(total) > BALANCE * size):
         members = np.flatnonzero(component == c)
-        labels = tuple(arcs.nodes[i] for i in members)
+        labels = arcs.labels(members)
         chosen = members if total[c] > 0 else np.flatnonzero(component != c)
         raise InfeasibleError(
             f"the demands of the component of {labels[0]!r} ({len(labels)} nodes) sum to {total[c]:g}, but no arc "
             "leads in or out of it: they must sum to zero in every component",
-            tuple(arcs.nodes[i] for i in chosen),
+            arcs.labels(chosen),
             abs(float(total[c])),
             0.0,
         )
@@ -121,7 +125,7 @@ def _raise_infeasible(arcs: Arcs) -> None:
     if best is None:
         return
     demand, capacity, inside = best
-    labels = tuple(arcs.nodes[i] for i in np.flatnonzero(inside))
+    labels = arcs.labels(np.flatnonzero(inside))
     shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
     raise InfeasibleError(
         f"the nodes {shown} demand {demand:g} in all, but the arcs into them carry at most {capacity:g}",

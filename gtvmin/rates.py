@@ -58,7 +58,7 @@ def laplacian_spectrum(network: FLNetwork) -> Array:
     >>> laplacian_spectrum(gtv.FLNetwork(nx.complete_graph(4))).round(9).tolist()
     [0.0, 4.0, 4.0, 4.0]
     """
-    return np.maximum(eigh(network.laplacian().toarray(), eigvals_only=True), 0.0)
+    return np.asarray(np.maximum(eigh(network.laplacian().toarray(), eigvals_only=True), 0.0))
 
 
 def gtvmin_matrix(problem: GTVMin) -> sparse.csr_array:
