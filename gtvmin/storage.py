@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtvmin.archive import read_arrays
 from gtvmin.losses.base import Loss, Sum
 from gtvmin.penalties.base import Penalty
 
@@ -172,10 +173,10 @@ def load_problem(path: str | Path) -> GTVMin:
     from gtvmin.problem import GTVMin
 
     try:
-        # from memory: np.load leaves a damaged file open
-        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as file:
-            header, values = file["header"].tobytes(), np.asarray(file["values"], dtype=np.float64)
-        tree = json.loads(header)
+        header, values = read_arrays(path, ("header", "values"))
+        if (header.dtype, values.dtype, header.ndim, values.ndim) != (np.uint8, np.dtype("<f8"), 1, 1):
+            raise ValueError("header and values must be vectors of bytes and of floating-point numbers")
+        tree = json.loads(header.tobytes())
         if tree["format"] != FORMAT:
             raise ValueError(f"format {tree['format']!r}, expected {FORMAT!r}")
         nodes = [decode_label(value) for value in tree["nodes"]]
@@ -189,7 +190,7 @@ def load_problem(path: str | Path) -> GTVMin:
         return problem
     except FileNotFoundError:
         raise
-    except Exception as error:  # a damaged archive fails in many ways: BadZipFile, zlib.error, EOFError, ...
+    except Exception as error:  # what a hostile file declares can be wrong in as many ways as there are constructors
         raise ValueError(f"{path} is not a saved problem: {error!r}") from error
 
 
