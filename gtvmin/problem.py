@@ -252,12 +252,15 @@ class GTVMin:
             raise ValueError(f"W must be zero beyond the {self.dims[i]} parameters of node {nodes[i]!r}")
         return array
 
-    def _padded(self, rows: list[Array]) -> list[Array]:
-        """Rows of each device's own length with zeros up to the longest; others are left for the check of shapes."""
-        for node, row, dim in zip(self.network.nodes, rows, self.dims, strict=True):
+    def _padded(self, rows: list[Any]) -> list[Any]:
+        """Rows of each device's own length, or with NaN beyond it, with zeros instead; shapes are checked later."""
+        out = []
+        for node, row, dim in zip(self.network.nodes, rows, self.dims.tolist(), strict=True):
             if row.ndim == 1 and len(row) not in (dim, self.dim):
                 raise ValueError(f"W has {len(row)} parameters for node {node!r}, which has {dim}")
-        return [np.pad(row[:dim], (0, self.dim - dim)) if row.ndim == 1 else row for row in rows]
+            own = row[:dim] if row.dtype.kind == "f" and np.isnan(row[dim:]).all() else row
+            out.append(np.pad(own, (0, self.dim - len(own))) if row.ndim == 1 else row)
+        return out
 
     def flows_array(self, U: Any) -> Array:
         """Flows as an array (n_edges, dim) over the edges of all families.
@@ -311,11 +314,11 @@ class GTVMin:
 
         return cross_validate(self, alphas, folds, seed=seed, **options)
 
-    def certify(self, W: Any, U: Any = None) -> Certificate:
+    def certify(self, W: Any, U: Any = None, *, rigorous: bool = False) -> Certificate:
         """Certificate of any parameters; see :func:`gtvmin.certificates.certify`."""
         from gtvmin.certificates import certify
 
-        return certify(self, W, U)
+        return certify(self, W, U, rigorous=rigorous)
 
     def dual(self) -> MinCostFlow:
         """The dual as a vector minimum-cost flow problem; see :class:`gtvmin.flow.MinCostFlow`."""

@@ -1,0 +1,106 @@
+"""What exactly feasible duals leave free, chosen in double precision: choices make a bound tight, not valid.
+
+Row duals to start from, the rows that take up what a component is short of, and the edges to push along.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import qr
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from gtvmin.exact_data import ExactProblem
+from gtvmin.exact_integers import nearest_float
+from gtvmin.penalties.norm import DUAL, row_norm
+from gtvmin.solvers.standard_form import Array
+
+__all__ = ["Forest", "choose_basis", "choose_forest", "choose_row_duals", "groups"]
+
+Forest = tuple[sparse.csr_array, dict[tuple[int, int], int]]
+"""A spanning forest, and the edge of every pair (tail, head)."""
+
+# A least singular value below this share of the largest does not count as full rank.
+ROOT_CONDITION = 1e-8
+
+
+def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
+    """Row duals: those given, and for squares the cheapest ones that meet the equations."""
+    square = data.square
+    p = np.where(square, 0.0, rows)
+    need = np.zeros((data.n_nodes, U.shape[1]))
+    np.add.at(need, data.tail, U)
+    np.subtract.at(need, data.head, U)
+    np.subtract.at(need, data.owner, p[:, None] * data.X)
+    for i, tilt in enumerate(data.tilt):
+        if tilt:
+            need[i] -= [float(t) for t in tilt]
+    # for squares c (t - y)^2 and p = root q with root^2 = 2 c the conjugates sum to |q + root y|^2 / 2 and a constant
+    root = np.array(
+        [nearest_float(1 / f.curvature) ** 0.5 if mine else 0.0 for f, mine in zip(data.functions, square, strict=True)]
+    )
+    start = -root * np.array([float(f.right) for f in data.functions])
+    scaled = root[:, None] * data.X
+    for i, own in enumerate(groups(data.owner, data.n_nodes)):
+        own = own[square[own]]
+        missing = need[i] - scaled[own].T @ start[own]
+        if len(own) and np.isfinite(missing).all() and np.isfinite(scaled[own]).all():
+            p[own] = root[own] * (start[own] + np.linalg.lstsq(scaled[own].T, missing, rcond=None)[0])
+    return np.where(np.isfinite(p), p, 0.0)
+
+
+def choose_basis(
+    data: ExactProblem, own_rows: NDArray[np.int64], duals: Array, dim: int, fallback: int
+) -> tuple[NDArray[np.int64], int]:
+    """Rows that span what the rows of a component span, of one device if possible, and the device to push to."""
+    lengths = np.linalg.norm(data.X[own_rows], axis=1)
+    own_rows = own_rows[lengths > 0]
+    if not len(own_rows):
+        return own_rows, fallback
+    unit = data.X[own_rows, :dim] / lengths[lengths > 0][:, None]
+    owner, free = data.owner[own_rows], data.free[own_rows]
+    best, chosen = 0.0, np.arange(len(own_rows))
+    for mine in groups(owner):
+        mine = mine[free[mine]]
+        if len(mine) >= dim:
+            values = np.linalg.svd(unit[mine], compute_uv=False)
+            if values[-1] > max(best, ROOT_CONDITION * values[0]):
+                best, chosen = float(values[-1]), mine
+    room = np.array([_room(data, r, float(duals[r])) for r in own_rows[chosen].tolist()])
+    order = qr((room[:, None] * unit[chosen]).T, mode="r", pivoting=True)[1]
+    basis = own_rows[chosen[order[: min(dim, len(order))]]]
+    return basis, int(data.owner[basis[0]])
+
+
+def _room(data: ExactProblem, row: int, dual: float) -> float:
+    """How freely a row's dual can move: one without bounds, at most a tenth with them."""
+    f = data.functions[row]
+    sides = [abs(dual - float(bound)) for bound in (f.low, f.high) if bound is not None]
+    return 1.0 if not sides else 0.1 * min(1.0, *sides)
+
+
+def choose_forest(data: ExactProblem, U: Array, kept: NDArray[np.bool_]) -> Forest:
+    """Spanning forest of the edges with most slack, and the edge of every pair of its ends."""
+    cost = np.ones(len(U))
+    for p in (1.0, 2.0, np.inf):
+        mine = np.flatnonzero(kept & (data.norm == p))
+        capacity = np.array([float(data.strength[e]) for e in mine])
+        filled = row_norm(U[mine], DUAL[p]) / np.where(capacity > 0, capacity, 1.0)
+        cost[mine] = 1.0 + np.clip(np.nan_to_num(filled, nan=1.0), 0.0, 1.0)
+    edge_of: dict[tuple[int, int], int] = {}
+    for e in np.flatnonzero(kept).tolist():
+        pair = (int(data.tail[e]), int(data.head[e]))
+        if pair not in edge_of or cost[e] < cost[edge_of[pair]]:
+            edge_of[pair] = e
+    chosen = np.array(list(edge_of.values()), dtype=np.int64)
+    shape = (data.n_nodes, data.n_nodes)
+    graph = sparse.coo_array((cost[chosen], (data.tail[chosen], data.head[chosen])), shape=shape)
+    return sparse.csr_array(minimum_spanning_tree(graph.tocsr())), edge_of
+
+
+def groups(labels: NDArray[np.int64], count: int | None = None) -> list[NDArray[np.int64]]:
+    """Positions of every label."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels, minlength=count or 0)
+    return np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []
