@@ -41,8 +41,7 @@ def deviation_bound(problem: GTVMin, w: ArrayLike | None = None, *, gap: float =
 
     .. math::
         \sum_i \|\hat w_i - \operatorname{mean}(\hat w)\|^2 \le
-        \frac{1}{\alpha \lambda_2(L)} \Bigl( \sum_i L_i(w) - \sum_i \inf L_i \Bigr)
-        \quad \text{for every } w \in \mathbb{R}^d
+        \frac{1}{\alpha \lambda_2(L)} \sum_i L_i(w) \quad \text{for every } w \in \mathbb{R}^d
 
     Parameters
     ----------
@@ -54,8 +53,8 @@ def deviation_bound(problem: GTVMin, w: ArrayLike | None = None, *, gap: float =
     gap : float
         Certified suboptimality of the parameters that the bound is for: 0 for exact solutions.
     sharper : bool
-        Whether the infima of the losses are subtracted.  The book has losses >= 0 and 0 in their place; with linear
-        models ``y_i = X_i w + noise_i`` and mean squared errors its right-hand side is
+        Whether the infima of the losses are subtracted and the bound is halved, see the notes.  The book has losses
+        >= 0 and neither; with linear models ``y_i = X_i w + noise_i`` and mean squared errors its right-hand side is
         ``sum_i ||noise_i||^2 / m_i / (alpha lambda_2)``.
 
     Returns
@@ -73,8 +72,12 @@ def deviation_bound(problem: GTVMin, w: ArrayLike | None = None, *, gap: float =
     Notes
     -----
     Proof.  All devices at w have no variation, so :math:`P(\hat W) \le \text{gap} + \sum_i L_i(w)`.  By Courant and
-    Fischer, :math:`\alpha \sum_e A_e \|\hat w_i - \hat w_j\|^2 \ge \alpha \lambda_2(L) \cdot` (the left-hand side).
-    The losses at :math:`\hat W` are at least their infima; subtract them.
+    Fischer, :math:`\alpha \sum_e A_e \|\hat w_i - \hat w_j\|^2 \ge \alpha \lambda_2(L) \cdot` (the left-hand side),
+    and the losses at :math:`\hat W` are at least 0.
+
+    Sharper (ours): go from :math:`\hat W` a share t of the way to w.  The losses are convex and the variation V shrinks
+    by :math:`(1 - t)^2`, so that :math:`(2 - t) \alpha V \le \sum_i (L_i(w) - \inf L_i) + \text{gap} / t`; for exact
+    solutions let t go to 0, else take the best t.
 
     Examples
     --------
@@ -83,14 +86,13 @@ def deviation_bound(problem: GTVMin, w: ArrayLike | None = None, *, gap: float =
     >>> losses = [gtv.SquaredError([[1.0]], [y]) for y in (0.0, 2.0)]
     >>> problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.SquaredNorm(), alpha=1.0)
     >>> round(deviation(problem.solve().weights), 6), round(deviation_bound(problem), 6)
-    (0.222222, 1.0)
+    (0.222222, 0.5)
     """
     require_squared_norm(problem)
     if problem.network.n_nodes == 1:
         return 0.0
     excess = _excess(problem.losses, _common(problem.losses, problem.dim, w), sharper)
-    excess += nonnegative_number(gap, "gap")
-    return _ratio(excess, problem.alpha * problem.network.algebraic_connectivity)
+    return _bound(excess, gap, sharper, problem.alpha * problem.network.algebraic_connectivity)
 
 
 def cluster_deviation_bound(
@@ -124,8 +126,8 @@ def cluster_deviation_bound(
     gap : float
         Certified suboptimality of W.
     sharper : bool
-        Whether to use :math:`\sum_{e \in \partial C} A_e \|w - \hat w_j\|^2`, j the end outside, instead of
-        :math:`|\partial C| \, 2 (\|w\|^2 + R^2)`, and subtract the infima of the losses.
+        As for :func:`deviation_bound`, and with the variation across the cluster's boundary at w, less that at W, in
+        place of :math:`|\partial C| \, 2 (\|w\|^2 + R^2)`.
 
     Returns
     -------
@@ -142,6 +144,7 @@ def cluster_deviation_bound(
     Proof.  Replace the solutions inside C by w: the objective falls by at most ``gap``.  What both have outside C
     cancels, and on the edges that leave C, :math:`\|w - \hat w_j\|^2 \le 2 \|w\|^2 + 2 \|\hat w_j\|^2` bounds the new
     variation, while the old one is at least 0.  Inside C argue as in Proposition 3.1 with :math:`\lambda_2(L_C)`.
+    Sharper (ours): the same with a share t of the way, since the variation across the boundary is convex.
 
     Examples
     --------
@@ -165,13 +168,16 @@ def cluster_deviation_bound(
     common = _common(losses, problem.dim, w)
     if sharper:
         moved = np.where(inside[:, None], common, parameters)
-        squares = ((moved[network.head] - moved[network.tail]) ** 2).sum(axis=1)
-        boundary = float((network.weights * squares)[inside[network.tail] != inside[network.head]].sum())
+        leaving = inside[network.tail] != inside[network.head]
+        tail, head, weights = network.tail[leaving], network.head[leaving], network.weights[leaving]
+        squares = ((V[head] - V[tail]) ** 2 for V in (moved, parameters))
+        after, before = (float((weights[:, None] * square).sum()) for square in squares)
+        boundary = after - before
     else:
         radius = float(np.linalg.norm(parameters[~inside], axis=1).max(initial=0.0))
         boundary = 2.0 * network.cut_weight(members) * (float(common @ common) + radius**2)
-    excess = _excess(losses, common, sharper) + problem.alpha * boundary + nonnegative_number(gap, "gap")
-    return _ratio(excess, problem.alpha * part.algebraic_connectivity)
+    excess = _excess(losses, common, sharper) + problem.alpha * boundary
+    return _bound(excess, gap, sharper, problem.alpha * part.algebraic_connectivity)
 
 
 def require_squared_norm(problem: GTVMin) -> None:
@@ -206,6 +212,14 @@ def _excess(losses: Sequence[Loss], w: Any, sharper: bool) -> float:
     return total
 
 
-def _ratio(excess: float, connectivity: float) -> float:
-    """Their quotient; what is disconnected is bounded by nothing."""
-    return excess / connectivity if connectivity > 0 else float("inf")
+def _bound(excess: float, gap: float, sharper: bool, connectivity: float) -> float:
+    """From what common parameters cost to the deviation; what is disconnected is bounded by nothing."""
+    if not connectivity > 0:
+        return float("inf")
+    gap, excess = nonnegative_number(gap, "gap"), max(excess, 0.0)
+    if not sharper:
+        return (excess + gap) / connectivity
+    # the least of (excess + gap / t) / (2 - t) over 0 < t <= 1
+    root = float(np.sqrt(gap) * np.sqrt(gap + 2.0 * excess))
+    share = 2.0 * gap / (gap + root) if gap > 0 else 0.0
+    return (excess + (0.5 * (gap + root) if gap > 0 else 0.0)) / (2.0 - share) / connectivity

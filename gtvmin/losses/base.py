@@ -74,6 +74,9 @@ class Loss(ABC):
         declared = self.arguments()
         if not {"X", "y"} <= declared.keys():
             raise CapabilityError(f"{self!r} cannot be split by data points: it has to define take(rows)")
+        weight = declared.get("sample_weight")
+        if weight is not None and not weight[chosen].any():
+            chosen = chosen[:0]  # points that do not count are none
         for name in ROW_ARGUMENTS:
             if declared.get(name) is not None:
                 declared[name] = declared[name][chosen]
