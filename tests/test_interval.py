@@ -169,6 +169,20 @@ def test_fenchel_young_keeps_its_digits_near_zero(kind: str) -> None:
                 assert found == pytest.approx(float(true), rel=1e-3, abs=1e-290)
 
 
+@pytest.mark.parametrize("kind", ["absolute", "quantile", "hinge", "huber", "insensitive", "equal", "between"])
+def test_rounding_covers_an_error_in_the_last_place_at_a_kink(kind: str) -> None:
+    row = KINDS[kind]
+    block = row.block()
+    for kink in (row.left, row.right):
+        for share in (0.0, 0.3, 1.0):
+            p = float(np.clip(-9.0, row.low, row.high)) * share
+            found, rounding = (f(column(kink), column(p))[0] for f in (block.fenchel_young, block.rounding))
+            for neighbour in (np.nextafter(kink, -INF), np.nextafter(kink, INF)):
+                if row.value(neighbour) < INF:
+                    true = row.value(neighbour) + row.conjugate(p) - Fraction(p) * Fraction(float(neighbour))
+                    assert abs(float(true) - found) <= rounding
+
+
 def test_fenchel_young_outside_the_domains() -> None:
     row = KINDS["hinge"].block()
     assert row.fenchel_young(column(0.0), column(0.1)) == [INF]
