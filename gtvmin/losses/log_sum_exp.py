@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import wrightomega, xlogy
 
-from gtvmin.losses.relative_entropy import relative_entropy
+from gtvmin.losses.relative_entropy import relative_entropy, relative_entropy_rounding
 from gtvmin.solvers.standard_form import Array, BlockFunction
 
 __all__ = ["LogSumExpBlocks"]
@@ -17,8 +17,10 @@ __all__ = ["LogSumExpBlocks"]
 EPS = float(np.finfo(float).eps)
 # A dual whose entries sum to no more than this share of the weight sums to zero but for rounding.
 SUM_TOLERANCE = 1e-12
+
+# Newton's error is at most half the square of its last move.
+LAST_MOVE = 1e-8
 NEWTON_STEPS = 60
-NEWTON_TOLERANCE = 4.0 * EPS
 
 
 class LogSumExpBlocks(BlockFunction):
@@ -86,70 +88,67 @@ class LogSumExpBlocks(BlockFunction):
         return np.where(inside, self.weight[:, 0] * divergence, np.inf)
 
     def rounding(self, W: Array, S: Array) -> Array:
-        """Effect of the rounding of the logarithms and of q on the divergence, and of a sum that is not quite zero."""
+        """That of the relative entropies, with q rounded, and the effect of a sum that is not quite zero."""
         Q, _ = self._probabilities(S)
-        log_m = self._log_probabilities(W)
-        log_q = np.log(np.where(Q > 0, Q, 1.0))
-        of_logarithms = np.abs(np.exp(log_m) - Q) * (1.0 + np.abs(W) + np.abs(log_q))
-        of_q = (Q + self.indicator) * np.abs(log_m - log_q)
-        units = 4.0 * EPS * self.weight[:, 0] * (of_logarithms + of_q).sum(axis=1)
-        return np.asarray(units + np.abs(S.sum(axis=1)) * (1.0 + np.abs(W).max(axis=1)))
+        error = 4.0 * EPS * (Q + self.indicator)
+        rounding = relative_entropy_rounding(Q, self._log_probabilities(W), error).sum(axis=1)
+        imbalance = np.abs(S.sum(axis=1)) + 4.0 * EPS * np.abs(S).sum(axis=1)
+        return np.asarray(self.weight[:, 0] * rounding + imbalance * (1.0 + np.ptp(W, axis=1)))
 
     def complement(self, V: Array) -> Array:
         """The mean of each row: equal changes of all scores change nothing."""
         return np.array(np.broadcast_to(V.mean(axis=1, keepdims=True), V.shape))
 
-    def _solve(self, V: Array, scale: Array) -> tuple[Array, Array]:
-        """Minimiser s of ``scale (log sum exp(s) - s_label) + ||s - v||^2 / 2``, and ``u = scale q``.
+    def _proximal_probabilities(self, V: Array, scale: Array) -> Array:
+        """Probabilities q at the minimiser s of ``scale (log sum exp(s) - s_label) + ||s - v||^2 / 2``.
 
-        ``s = c - u`` for ``c = v + scale e_label``, and ``u_k = scale exp(s_k - L)`` for ``L = log sum exp(s)``: so
-        ``u_k + log u_k = c_k + log(scale) - L``, the Wright omega function, and L is the root of the decreasing convex
-        function ``sum_k u_k(L) - scale``.  Newton's method climbs to it from the left without fail.
+        With a the scale, ``s = c - a q`` for ``c = v + a e_label``; b is the class of the largest c, and of the largest
+        q.  Then ``u = a q`` has ``u_k + log u_k = c_k + log a - L`` with ``L = log sum exp(s)``: the Wright omega
+        function.  In ``lambda = L - c_b + a >= 0`` the equation ``sum_k u_k = a`` is
+        ``sum_{k != b} u_k(lambda) = rho(lambda)``, where ``rho - log(1 - rho / a) = lambda`` gives ``rho = a - u_b``.
+        The difference of its sides is convex and decreasing, so that Newton's method climbs to the root from the left.
         """
-        top = V.max(axis=1, keepdims=True)
-        V = V - top
-        C = V + scale * self.indicator
-        # two bounds of L from below: no u is above scale, and log sum exp lies above its tangent at v
+        row = np.arange(self.n_rows)
+        best = (V + scale * self.indicator).argmax(axis=1)
+        at_best = (np.arange(self.dim) == best[:, None]).astype(float)
+        of_best = self.indicator[row, best][:, None]
+        # c_k - c_b + a + log a, where a drops out if b is the label
+        offsets = (V - V[row, best][:, None]) + scale * (self.indicator - of_best + 1.0) + np.log(scale)
+        offsets[row, best] = -np.inf
+        # log sum exp lies above its tangent at v
         log_q = self._log_probabilities(V)
         Q = np.exp(log_q)
-        slope = self._at_label(Q)[:, None] - Q.max(axis=1, keepdims=True)
-        tangent = -log_q.max(axis=1, keepdims=True) + scale * slope
-        L = np.maximum(C.max(axis=1, keepdims=True) - scale, tangent)
-        logarithms = C + np.log(scale)
-        U = np.empty_like(C)
-        active = np.arange(len(C))
+        slope = self._at_label(Q)[:, None] - Q.max(axis=1, keepdims=True) + 1.0 - of_best
+        root = np.maximum(scale * slope - log_q[row, best][:, None], 0.0)
+        U = np.zeros_like(V)
+        active = row
         for _ in range(NEWTON_STEPS):
-            part = wrightomega(logarithms[active] - L[active])
-            U[active] = part
-            excess = part.sum(axis=1, keepdims=True) - scale[active]
-            move = excess / (part / (1.0 + part)).sum(axis=1, keepdims=True)
-            L[active] += move
-            active = active[(np.abs(excess) > NEWTON_TOLERANCE * scale[active])[:, 0] & (move[:, 0] > 0)]
+            a, at = scale[active], root[active]
+            u = wrightomega(offsets[active] - at)
+            rho = np.maximum(a - wrightomega(a + np.log(a) - at), 0.0)
+            # the subtraction lost digits of a small rho, which one Newton step on its equation restores
+            rho -= (rho - np.log1p(-rho / a) - at) / (1.0 + 1.0 / (a - rho))
+            change = u / (1.0 + u)
+            descent = change.sum(axis=1, keepdims=True) + 1.0 / (1.0 + 1.0 / (a - rho))
+            move = (u.sum(axis=1, keepdims=True) - rho) / descent
+            root[active] = at + move
+            U[active] = u - change * move
+            active = active[(np.abs(move) > LAST_MOVE * np.maximum(at, 1.0))[:, 0]]
             if not len(active):
                 break
-        U *= scale / U.sum(axis=1, keepdims=True)
-        return top + self._scores(V, C, U, scale), U
-
-    def _scores(self, V: Array, C: Array, U: Array, scale: Array) -> Array:
-        """``c - u``, and where u is large ``L + log(u / scale)``, with L such that s sums to what v does."""
-        large = U >= 1.0
-        with np.errstate(divide="ignore"):
-            logarithms = np.where(large, np.log(U) - np.log(scale), 0.0)
-        small = np.where(large, 0.0, C - U)
-        count = np.maximum(large.sum(axis=1, keepdims=True), 1)
-        L = (V.sum(axis=1, keepdims=True) - (small + logarithms).sum(axis=1, keepdims=True)) / count
-        return np.where(large, L + logarithms, small)
+        Q = U / scale
+        return np.asarray(Q + at_best * np.maximum(1.0 - Q.sum(axis=1, keepdims=True), 0.0))
 
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """``s = v + step omega (e_label - q)`` by one scalar equation a row."""
+        """``s = v - step p`` at the dual p."""
         scale = step[:, None] * self.weight
-        return lambda V: self._solve(V, scale)[0]
+        return lambda V: np.asarray(V - step[:, None] * self._dual(self._proximal_probabilities(V, scale)))
 
     def conjugate_prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """``p = omega (q - e_label)`` at the s of Moreau's identity, never outside the domain."""
         sigma = step[:, None]
         scale = self.weight / sigma
-        return lambda V: self._dual(self._solve(V / sigma, scale)[1] / scale)
+        return lambda V: self._dual(self._proximal_probabilities(V / sigma, scale))
 
     def project_domain(self, S: Array) -> Array:
         """Projection of q onto the probability simplex, by sorting.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, xlogy
 
 from gtvmin.losses.labels import signed_labels
-from gtvmin.losses.relative_entropy import relative_entropy
+from gtvmin.losses.relative_entropy import relative_entropy, relative_entropy_rounding
 from gtvmin.losses.rows import RowLoss
 from gtvmin.losses.squared_error import Scale, row_weights
 from gtvmin.solvers.standard_form import Array, BlockFunction
@@ -55,21 +55,27 @@ class LogisticBlocks(BlockFunction):
         q = np.clip(q, 0.0, 1.0)
         return np.asarray(np.where(inside, self.weight * (xlogy(q, q) + xlogy(1 - q, 1 - q)), np.inf)[:, 0])
 
+    @staticmethod
+    def _log_probabilities(W: Array) -> tuple[Array, Array]:
+        """Logarithms of the model's probabilities of the other class and of its own."""
+        return -np.logaddexp(0.0, W), -np.logaddexp(0.0, -W)
+
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """``omega`` times the Kullback-Leibler divergence of q from the model's probability: no cancellation."""
         q = -S / self.weight
         inside = (q >= 0) & (q <= 1)
         q = np.clip(q, 0.0, 1.0)
-        # the model's probabilities of the other class and of its own
-        other, own = -np.logaddexp(0.0, W), -np.logaddexp(0.0, -W)
+        other, own = self._log_probabilities(W)
         divergence = relative_entropy(q, other) + relative_entropy(1.0 - q, own)
         return np.asarray(np.where(inside, self.weight * divergence, np.inf)[:, 0])
 
     def rounding(self, W: Array, S: Array) -> Array:
-        """A few units in the last place of the divergence's parts."""
-        return np.asarray(
-            (8.0 * EPS * self.weight * (2.0 + np.minimum(np.abs(W), np.abs(W * S / self.weight) + 1)))[:, 0]
-        )
+        """That of the relative entropies, with q rounded."""
+        q = np.clip(-S / self.weight, 0.0, 1.0)
+        other, own = self._log_probabilities(W)
+        error = 4.0 * EPS * q
+        rounding = relative_entropy_rounding(q, other, error) + relative_entropy_rounding(1.0 - q, own, error)
+        return np.asarray((self.weight * rounding)[:, 0])
 
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """Newton's method on ``t = v + step omega / (1 + exp(t))``, compiled."""

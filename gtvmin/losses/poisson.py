@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import wrightomega, xlogy
 
-from gtvmin.losses.relative_entropy import relative_entropy
+from gtvmin.losses.relative_entropy import relative_entropy, relative_entropy_rounding
 from gtvmin.losses.rows import RowLoss
 from gtvmin.losses.squared_error import Scale, regression_data, row_weights
 from gtvmin.solvers.standard_form import Array, BlockFunction
@@ -50,30 +50,25 @@ class PoissonBlocks(BlockFunction):
         with np.errstate(over="ignore"):
             return np.asarray(self.weight * (np.exp(W) - self.target))
 
-    def _rate(self, S: Array) -> Array:
-        """``r = p / omega + y``: the mean ``exp(t)`` at which p is the slope."""
-        return np.asarray(S / self.weight + self.target)
+    def _rate(self, S: Array) -> tuple[Array, Array]:
+        """``r = p / omega + y``, the mean ``exp(t)`` at which p is the slope, and whether p is in the domain."""
+        return np.maximum(S / self.weight + self.target, 0.0), self.project_domain(S) == S
 
     def conjugate(self, S: Array) -> Array:
         """``omega (r log r - r)`` for ``r = p / omega + y >= 0``, ``inf`` elsewhere."""
-        rate = self._rate(S)
-        r = np.maximum(rate, 0.0)
-        return np.asarray(np.where(rate >= 0, self.weight * (xlogy(r, r) - r), np.inf)[:, 0])
+        r, inside = self._rate(S)
+        return np.asarray(np.where(inside, self.weight * (xlogy(r, r) - r), np.inf)[:, 0])
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """``omega`` times the relative entropy of r and the mean ``exp(t)``: no cancellation."""
-        rate = self._rate(S)
-        divergence = relative_entropy(np.maximum(rate, 0.0), W)
-        return np.asarray(np.where(rate >= 0, self.weight * divergence, np.inf)[:, 0])
+        r, inside = self._rate(S)
+        return np.asarray(np.where(inside, self.weight * relative_entropy(r, W), np.inf)[:, 0])
 
     def rounding(self, W: Array, S: Array) -> Array:
-        """First-order effect of the rounding of ``log(exp(t) / r)`` and of r on :meth:`fenchel_young`."""
-        r = np.maximum(self._rate(S), 0.0)
-        log_r = np.log(np.where(r > 0, r, 1.0))
-        with np.errstate(over="ignore"):
-            of_logarithm = np.abs(np.exp(W) - r) * (1.0 + np.abs(W) + np.abs(log_r))
-            of_rate = (np.abs(S) / self.weight + self.target) * np.abs(W - log_r)
-            return np.asarray((4.0 * EPS * self.weight * (of_logarithm + of_rate))[:, 0])
+        """That of the relative entropy, with r rounded."""
+        error = 4.0 * EPS * (np.abs(S) / self.weight + self.target)
+        rounding = relative_entropy_rounding(self._rate(S)[0], W, error)
+        return np.asarray((self.weight * rounding)[:, 0])
 
     def _solve(self, V: Array, scale: Array) -> tuple[Array, Array]:
         """Root t of ``t + u = c`` with ``u = scale exp(t)`` and ``c = v + scale y``, and u.
@@ -105,12 +100,12 @@ class PoissonBlocks(BlockFunction):
     def dual_gauge(self, S: Array) -> Array:
         """``-p / (omega y)`` for negative p, which has no bound above; ``inf`` where y is zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            gauge = np.where(S < 0, -S / (self.weight * self.target), 0.0)
+            gauge = np.where(S < 0, S / (-self.weight * self.target), 0.0)
         return np.asarray(gauge[:, 0])
 
     def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
         """The rate r, of which the conjugate's Hessian is the inverse, relative to the median rate."""
-        r = np.maximum(self._rate(S), 0.0)
+        r, _ = self._rate(S)
         unit = float(np.median(r)) if r.size else 0.0
         room = np.clip(r / unit if unit > 0 else np.ones_like(r), floor, 1.0)
         return lambda Z: room * Z

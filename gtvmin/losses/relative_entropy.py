@@ -6,8 +6,9 @@ import numpy as np
 
 from gtvmin.solvers.standard_form import Array
 
-__all__ = ["relative_entropy"]
+__all__ = ["relative_entropy", "relative_entropy_rounding"]
 
+EPS = float(np.finfo(float).eps)
 # Below, exp(x) - 1 - x is summed as a series; from there on the subtraction costs few digits.
 SERIES_RANGE = 0.1
 SERIES_TERMS = 10
@@ -29,3 +30,15 @@ def relative_entropy(q: Array, log_m: Array) -> Array:
     near = np.clip(x, None, 1.0)
     close = np.where(np.abs(x) < SERIES_RANGE, 0.5 * x**2 * (1.0 + series), np.expm1(near) - near)
     return np.asarray(np.where(positive & (x < 1.0), q * close, np.maximum(m - q - q * x, 0.0)))
+
+
+def relative_entropy_rounding(q: Array, log_m: Array, error: Array) -> Array:
+    """Effect on :func:`relative_entropy` of the rounding of its logarithms and of an error of q, to second order."""
+    least = np.maximum(q, error)
+    log_q = np.log(np.where(least > 0, least, 1.0))
+    logarithms = 4.0 * EPS * (1.0 + np.abs(log_m) + np.abs(log_q))
+    with np.errstate(over="ignore", under="ignore"):
+        m = np.exp(log_m)
+        of_logarithms = (np.abs(m - q) + logarithms * np.maximum(m, q)) * logarithms
+        of_q = error * (np.abs(log_m - log_q) + error / np.where(least > 0, least, 1.0))
+        return np.asarray(of_logarithms + of_q)
