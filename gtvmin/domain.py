@@ -79,7 +79,7 @@ class Polyhedra:
                 W[device], self.low[device], self.high[device], self.X[alone], self.lower[alone], self.upper[alone]
             )
         for device in np.unique(self.owner[outside & ~alone]):
-            rows = self.owner == device
+            rows = slice(*np.searchsorted(self.owner, [device, device + 1]))
             out[device] = _project_with_rows(
                 W[device], self.low[device], self.high[device], self.X[rows], self.lower[rows], self.upper[rows]
             )
@@ -138,12 +138,13 @@ def _project_with_rows(v: Array, low: Array, high: Array, A: Array, lower: Array
     identity = np.eye(len(v))
     G, h = np.concatenate([A, -A, identity, -identity]), np.concatenate([lower, -upper, low, -high])
     G, h = G[np.isfinite(h)], h[np.isfinite(h)]
+    equations = len(h) == 2 * len(A) and (lower == upper).all()
     units, w = _units(G), v
     for _ in range(CORRECTIONS):
         missing = h - G @ w
         if (missing <= units * (np.abs(G) @ np.abs(w))).all():
             break
-        w = w + _least_move(G, missing)
+        w = w + (np.linalg.lstsq(A, lower - A @ w)[0] if equations else _least_move(G, missing))
     return np.asarray(np.clip(w, low, high))
 
 
