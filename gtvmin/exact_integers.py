@@ -58,7 +58,7 @@ def enclose(numerator: int, denominator: int = 1) -> tuple[float, float]:
     difference = numerator * bottom - top * denominator
     if difference == 0:
         return nearest, nearest
-    other = math.nextafter(nearest, math.copysign(math.inf, difference))
+    other = math.nextafter(nearest, math.inf if difference > 0 else -math.inf)
     return min(nearest, other), max(nearest, other)
 
 
@@ -67,7 +67,7 @@ def nearest_float(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def sum_outward(values: Array) -> tuple[float, float]:
