@@ -89,13 +89,15 @@ def _linear_program(balance: sparse.csr_array, weights: Array, s: Array) -> floa
     """Flows of one coordinate between minus and plus t times the weight."""
     m = len(weights)
     flows, load = sparse.eye_array(m), sparse.csr_array(weights[:, None])
+    limits: Any = sparse.block_array([[flows, -load], [-flows, -load]], format="csr")
+    balances: Any = sparse.hstack([balance, sparse.csr_array((len(s), 1))], format="csr")
     cost = np.zeros(m + 1)
     cost[-1] = 1.0
-    result = linprog(
+    result: Any = linprog(
         cost,
-        A_ub=sparse.vstack([sparse.hstack([flows, -load]), sparse.hstack([-flows, -load])]).tocsr(),
+        A_ub=limits,
         b_ub=np.zeros(2 * m),
-        A_eq=sparse.hstack([balance, sparse.csr_array((len(s), 1))]).tocsr(),
+        A_eq=balances,
         b_eq=-s,
         bounds=(None, None),
         method="highs",
@@ -111,8 +113,8 @@ def _cone_program(balance: sparse.csr_array, weights: Array, S: Array, order: fl
     import cvxpy as cp
 
     U, load = cp.Variable((balance.shape[1], S.shape[1])), cp.Variable()
-    limits: list[Any] = [balance @ U == -S, cp.norm(U, order, axis=1) <= load * weights]
-    model = cp.Problem(cp.Minimize(load), limits)
+    rows: list[Any] = [balance @ U == -S, cp.norm(U, order, axis=1) <= load * weights]
+    model = cp.Problem(cp.Minimize(load), rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of an answer that is inaccurate: it has stalled near these tolerances
         model.solve(solver="CLARABEL", tol_gap_abs=TOLERANCE, tol_gap_rel=TOLERANCE, tol_feas=TOLERANCE)

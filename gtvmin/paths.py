@@ -39,9 +39,9 @@ def alpha_max(problem: GTVMin) -> float:
         larger alpha there are no others.  0 without edges.  ``inf`` for ``SquaredNorm()``, which lets neighbours agree
         exactly only where one model minimises every single loss.
 
-        Exact if the losses are smooth: in closed form for quadratic losses on a tree, to about ten digits for
-        quadratic losses on other networks, to about seven for others.  For losses with kinks (absolute errors, hinges,
-        l1 norms) it is an upper bound: one subgradient of each loss is used, and another choice may need less.
+        Exact if the losses are smooth: in closed form for quadratic losses on a tree, to about ten digits else.  For
+        losses with kinks (absolute errors, hinges, l1 norms) it is an upper bound, up to such digits: one subgradient
+        of each loss is used, and another choice may need less.
 
     Raises
     ------

@@ -52,7 +52,7 @@ def pooled_model(losses: Sequence[Loss], dim: int) -> PooledModel:
     Returns
     -------
     PooledModel
-        In closed form for quadratic losses, else from CVXPY with Clarabel, to about eight digits.
+        In closed form for quadratic losses, else from CVXPY with Clarabel, to about ten digits.
 
     Raises
     ------
@@ -76,13 +76,9 @@ def pooled_model(losses: Sequence[Loss], dim: int) -> PooledModel:
         w, duals = _normal_equations(quadratic), ()
     W = np.tile(w, (len(losses), 1))
     S = quadratic.gradient(W)
-    smooth = True
     for term, dual in zip(rows, duals, strict=True):
-        if "gradient" in term.function.capabilities:
-            dual = term.function.gradient(term.map.apply(W))
-        else:
-            smooth = False
         S = S + term.map.adjoint(dual)
+    smooth = all("gradient" in term.function.capabilities for term in rows)
     return PooledModel(w, S - S.mean(axis=0), smooth)
 
 

@@ -141,7 +141,7 @@ def test_a_cluster_that_is_the_network() -> None:
 
 
 def test_how_tight_the_deviation_bounds_are() -> None:
-    """The spread is 8 % of its bound in the median over a hundred instances, up to 44 %; in clusters 5 %, up to 38 %."""
+    """Of its bound the spread is 8 % in the median over a hundred instances, at most 44 %; in clusters 5 and 38 %."""
     shares, cluster_shares = [], []
     for seed in range(100):
         problem, graph, Xs, ys = instance(seed)
