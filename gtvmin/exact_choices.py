@@ -16,7 +16,7 @@ from gtvmin.exact_integers import nearest_float
 from gtvmin.penalties.norm import DUAL, row_norm
 from gtvmin.solvers.standard_form import Array
 
-__all__ = ["Forest", "choose_basis", "choose_forest", "choose_row_duals", "groups"]
+__all__ = ["Forest", "choose_basis", "choose_forest", "choose_row_duals", "groups", "step_of_squares"]
 
 Forest = tuple[sparse.csr_array, dict[tuple[int, int], int]]
 """A spanning forest, and the edge of every pair (tail, head)."""
@@ -26,28 +26,32 @@ ROOT_CONDITION = 1e-8
 
 
 def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
-    """Row duals: those given, and for squares the cheapest ones that meet the equations."""
-    square = data.square
-    p = np.where(square, 0.0, rows)
-    need = np.zeros((data.n_nodes, U.shape[1]))
-    np.add.at(need, data.tail, U)
-    np.subtract.at(need, data.head, U)
-    np.subtract.at(need, data.owner, p[:, None] * data.X)
+    """Row duals: those given, and for squares the ones with the least conjugate that meet the equations."""
+    # c (t - y)^2 has the conjugate (p + 2 c y)^2 / (4 c) less a constant: least at -2 c y, from where a step is made
+    least = np.array([-nearest_float(f.right / f.curvature) if mine else 0.0 for f, mine in data.marked_squares()])
+    p = np.where(data.square, least, rows)
+    missing = np.zeros((data.n_nodes, U.shape[1]))
+    np.add.at(missing, data.tail, U)
+    np.subtract.at(missing, data.head, U)
+    np.subtract.at(missing, data.owner, p[:, None] * data.X)
     for i, tilt in enumerate(data.tilt):
         if tilt:
-            need[i] -= [float(t) for t in tilt]
-    # for squares c (t - y)^2 and p = root q with root^2 = 2 c the conjugates sum to |q + root y|^2 / 2 and a constant
-    root = np.array(
-        [nearest_float(1 / f.curvature) ** 0.5 if mine else 0.0 for f, mine in zip(data.functions, square, strict=True)]
-    )
-    start = -root * np.array([float(f.right) for f in data.functions])
-    scaled = root[:, None] * data.X
-    for i, own in enumerate(groups(data.owner, data.n_nodes)):
-        own = own[square[own]]
-        missing = need[i] - scaled[own].T @ start[own]
-        if len(own) and np.isfinite(missing).all() and np.isfinite(scaled[own]).all():
-            p[own] = root[own] * (start[own] + np.linalg.lstsq(scaled[own].T, missing, rcond=None)[0])
+            missing[i] -= [float(t) for t in tilt]
+    p += step_of_squares(data, missing)
     return np.where(np.isfinite(p), p, 0.0)
+
+
+def step_of_squares(data: ExactProblem, missing: Array) -> Array:
+    """Cheapest change of the squares' duals whose ``X_i^T step_i`` is what is missing, or next to it (R,)."""
+    step = np.zeros(len(data.owner))
+    root = np.array([nearest_float(1 / f.curvature) ** 0.5 if mine else 0.0 for f, mine in data.marked_squares()])
+    scaled = root[:, None] * data.X
+    wanted = np.isfinite(missing).all(axis=1) & missing.any(axis=1)
+    for i, own in enumerate(groups(data.owner, data.n_nodes)):
+        own = own[root[own] > 0]
+        if wanted[i] and len(own) and np.isfinite(scaled[own]).all():
+            step[own] = root[own] * np.linalg.lstsq(scaled[own].T, missing[i], rcond=None)[0]
+    return np.where(np.isfinite(step), step, 0.0)
 
 
 def choose_basis(
@@ -81,13 +85,13 @@ def _room(data: ExactProblem, row: int, dual: float) -> float:
 
 
 def choose_forest(data: ExactProblem, U: Array, kept: NDArray[np.bool_]) -> Forest:
-    """Spanning forest of the edges with most slack, and the edge of every pair of its ends."""
-    cost = np.ones(len(U))
+    """Spanning forest of the edges whose flows can move furthest, and the edge of every pair of its ends."""
+    slack = np.full(len(U), np.inf)
     for p in (1.0, 2.0, np.inf):
         mine = np.flatnonzero(kept & (data.norm == p))
-        capacity = np.array([float(data.strength[e]) for e in mine])
-        filled = row_norm(U[mine], DUAL[p]) / np.where(capacity > 0, capacity, 1.0)
-        cost[mine] = 1.0 + np.clip(np.nan_to_num(filled, nan=1.0), 0.0, 1.0)
+        slack[mine] = np.array([nearest_float(data.strength[e]) for e in mine]) - row_norm(U[mine], DUAL[p])
+    cost = np.empty(len(U))
+    cost[np.argsort(-slack)] = np.arange(1.0, len(U) + 1.0)  # a tree depends on the order alone
     edge_of: dict[tuple[int, int], int] = {}
     for e in np.flatnonzero(kept).tolist():
         pair = (int(data.tail[e]), int(data.head[e]))

@@ -6,6 +6,7 @@ Nothing here is rounded: what :mod:`gtvmin.rigorous` proves, it proves about the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -116,6 +117,10 @@ class ExactProblem:
         """Rows of weighted squares (R,); the others are those of the standard form's terms."""
         bent = (f.curvature > 0 and f.left == f.right for f in self.functions)
         return self.free & np.fromiter(bent, bool, len(self.functions))
+
+    def marked_squares(self) -> Iterable[tuple[RowFunction, bool]]:
+        """All functions, and whether they are squares."""
+        return zip(self.functions, self.square.tolist(), strict=True)
 
     @property
     def free(self) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from gtvmin.exact_choices import choose_basis, choose_forest, choose_row_duals, groups
+from gtvmin.exact_choices import choose_basis, choose_forest, choose_row_duals, groups, step_of_squares
 from gtvmin.exact_data import SQUARED, ExactProblem
 from gtvmin.exact_integers import IntegerArray, finest_grid, nearest_float, on_grid, solve_exactly
 from gtvmin.solvers.standard_form import Array
@@ -28,6 +28,10 @@ __all__ = ["ExactDuals", "feasible_duals"]
 # Duals are cut off this many binary digits below the largest: they are ours to choose.
 DUAL_DIGITS = 400
 ATTEMPTS = 8
+# Rounds in which the devices' own rows take up what rounding left, and the digits that they need: what is pushed along
+# edges must be small against the capacities, however small these are against the losses.
+REFINEMENTS = 2
+REFINED_DIGITS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +89,7 @@ def feasible_duals(data: ExactProblem, U: Array, row_duals: Array) -> ExactDuals
 def _close(data: ExactProblem, U: Array, rows: Array) -> ExactDuals | None:
     """Meet the linear equations exactly; the bounds may be exceeded a little."""
     p = choose_row_duals(data, U, rows)
-    flow_grid, dual_grid, data_grid = _dual_grid(U), _dual_grid(p), finest_grid(data.X)
+    flow_grid, dual_grid, data_grid = _dual_grid(U), _dual_grid(p) + REFINED_DIGITS, finest_grid(data.X)
     tilts = [t for tilt in data.tilt for t in tilt]
     grid = max(flow_grid, dual_grid + data_grid, *(t.denominator.bit_length() - 1 for t in tilts))
     flows = on_grid(U, flow_grid) << (grid - flow_grid)
@@ -97,6 +101,11 @@ def _close(data: ExactProblem, U: Array, rows: Array) -> ExactDuals | None:
     for i, tilt in enumerate(data.tilt):
         if tilt:
             short[i] += np.array([int(t * (1 << grid)) for t in tilt], dtype=object)
+    for _ in range(REFINEMENTS):
+        missing = np.array([[nearest_float(Fraction(-v, 1 << grid)) for v in row] for row in short.tolist()])
+        steps = on_grid(step_of_squares(data, missing.reshape(short.shape)), dual_grid)
+        numbers = numbers + steps
+        np.add.at(short, data.owner, (X * steps[:, None]) << (grid - data_grid - dual_grid))
     duals = ExactDuals(flows, grid, [1] * len(flows), [Fraction(value, 1 << dual_grid) for value in numbers.tolist()])
     kept = np.array([a > 0 for a in data.strength], dtype=bool)
     links = (np.ones(int(kept.sum())), (data.tail[kept], data.head[kept]))
