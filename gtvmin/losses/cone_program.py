@@ -19,12 +19,12 @@ __all__ = ["Cone", "ConeProgram"]
 Cone = tuple[str, Any]
 """Name of a cone in Clarabel and its size or exponents, ``None`` if it has neither."""
 
-# Beyond what doubles allow, so that the solver goes on until it stalls: an error in w is the root of the objective's.
-TOLERANCE = 1e-15
+# Tried in turn: asked for more than it can reach, the solver may stall far from what it reaches when asked for less.
+TOLERANCES = (1e-13, 1e-11, 1e-9)
 RANK_TOLERANCE = 1e-10
 # Ends of the solver that leave a point; how good it is, its residuals tell.
 WITH_POINT = {"Solved", "AlmostSolved", "InsufficientProgress"}
-UNBOUNDED = {"DualInfeasible", "AlmostDualInfeasible"}
+IMPOSSIBLE = {"DualInfeasible", "PrimalInfeasible"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +92,16 @@ class ConeProgram:
         """Clarabel's solution with another objective, of whose P the upper triangle is given."""
         import clarabel
 
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
         kinds = [getattr(clarabel, name) for name, _ in self.cones]
         cones = [kind() if size is None else kind(*size) for kind, (_, size) in zip(kinds, self.cones, strict=True)]
-        return clarabel.DefaultSolver(P, q, self.A, self.b, cones, settings).solve()
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        for tolerance in TOLERANCES:
+            settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+            solution = clarabel.DefaultSolver(P, q, self.A, self.b, cones, settings).solve()
+            if str(solution.status) in {"Solved", *IMPOSSIBLE}:
+                break
+        return solution
 
     def prox(self, v: Array, step: float) -> Array:
         """``argmin_w f(w) + ||w - v||^2 / (2 step)``; see :meth:`prox_operator`."""
@@ -157,14 +161,14 @@ class ConeProgram:
 
         The polar's support function: ``sup <s, w>`` over the w at which the recession function is at most one.
         """
-        if not s.any():
+        size = float(np.linalg.norm(s))
+        if size == 0:
             return 0.0
         ray = self.recession
         level = sparse.csc_array(sparse.vstack([ray.A, sparse.csc_array(ray.q[None, :])]))
         cones = (*ray.cones, ("NonnegativeConeT", (1,)))
         unit = ConeProgram(ray.P, level, ray.q, np.append(ray.b, 1.0), cones, self.columns, 0.0)
         q = np.zeros_like(self.q)
-        size = float(np.linalg.norm(s))
         q[self.columns] = -s / size
         solution = unit._solve(unit._upper, q)
         return max(-float(solution.obj_val), 0.0) * size if str(solution.status) in WITH_POINT else np.inf

@@ -10,145 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.losses.cone_program import ConeProgram
+from gtvmin.losses.cvxpy_blocks import FEASIBILITY, CvxpyBlocks
 from gtvmin.losses.rows import SelectionLoss
 from gtvmin.solvers.standard_form import Array, BlockFunction
 from gtvmin.validation import positive_integer
 
-__all__ = ["CvxpyBlocks", "CvxpyLoss"]
+__all__ = ["CvxpyLoss"]
 
-EPS = float(np.finfo(float).eps)
-# The solver meets constraints to this share of the parameters' size: points as far outside count as inside.
-FEASIBILITY = 1e-8
 # Step of the prox that stands for a subgradient where CVXPY knows none.
 SUBGRADIENT_STEP = 1e-3
-
-
-class CvxpyBlocks(BlockFunction):
-    """``coefficient_i * f_i(w_i)`` with f_i of a :class:`CvxpyLoss`, one solve of a cone program at a time.
-
-    Parameters
-    ----------
-    losses : object array (n_rows,)
-        The losses.
-    coefficient : array (n_rows,)
-        Positive.
-    """
-
-    capabilities: ClassVar[frozenset[str]] = frozenset({"prox", "conjugate"})
-
-    def __init__(self, losses: NDArray[Any], coefficient: Array) -> None:
-        self.losses: list[CvxpyLoss] = list(losses)
-        self.coefficient = coefficient
-        self.n_rows, self.dim = len(self.losses), self.losses[0].size
-        self.restricted = any(loss.restricted for loss in self.losses)
-
-    def _rows(self, evaluate: Callable[[CvxpyLoss, Array], Any], rows: Array) -> Array:
-        return np.array([evaluate(loss, row) for loss, row in zip(self.losses, rows, strict=True)], dtype=float)
-
-    def value(self, W: Array) -> Array:
-        """Values of the expressions."""
-        return self.coefficient * self._rows(CvxpyLoss.evaluate, W)
-
-    def project_primal(self, W: Array) -> Array:
-        """Nearest points of the domains; points inside, up to the solver's tolerance, stay as they are."""
-
-        def inside(loss: CvxpyLoss, w: Array) -> Array:
-            return w if np.isfinite(loss.evaluate(w)) else loss.program.domain.prox(w, 1.0)
-
-        return self._rows(inside, W)
-
-    def subgradient(self, W: Array) -> Array:
-        """Those of CVXPY, or where it has none the slope of the Moreau envelope."""
-        return self.coefficient[:, None] * self._rows(CvxpyLoss.slope, W)
-
-    def conjugate(self, S: Array) -> Array:
-        """``c f^*(s / c)``, an upper estimate."""
-        scaled = S / self.coefficient[:, None]
-        return self.coefficient * self._rows(lambda loss, s: loss.program.conjugate(s), scaled)
-
-    def rounding(self, W: Array, S: Array) -> Array:
-        """That of the sum, and what the tolerance on constraints may hide."""
-        tolerance = FEASIBILITY * (1.0 + np.abs(W).max(axis=1)) * np.linalg.norm(S, axis=1)
-        value = self.value(W)
-        size = np.where(np.isfinite(value), np.abs(value), 0.0) + np.abs(W * S).sum(axis=1)
-        restricted = np.array([loss.restricted for loss in self.losses])
-        return np.asarray(8.0 * (self.dim + 4) * EPS * size + np.where(restricted, tolerance, 0.0))
-
-    def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """One cone program a row."""
-        steps = step * self.coefficient
-        maps = [loss.program.prox_operator(float(t)) for loss, t in zip(self.losses, steps, strict=True)]
-        return lambda V: np.array([prox(v) for prox, v in zip(maps, V, strict=True)])
-
-    def complement(self, V: Array) -> Array:
-        """Components along which the functions are affine."""
-
-        def along(loss: CvxpyLoss, v: Array) -> Array:
-            basis, _ = loss.program.flat
-            return np.asarray(basis @ (basis.T @ v))
-
-        return self._rows(along, V)
-
-    def project_dual(self, S: Array) -> Array:
-        """Along affine directions, the slope there."""
-
-        def onto(loss: CvxpyLoss, s: Array) -> Array:
-            basis, slopes = loss.program.flat
-            return np.asarray(s - basis @ (basis.T @ s - slopes))
-
-        scale = self.coefficient[:, None]
-        return scale * self._rows(onto, S / scale)
-
-    def project_domain(self, S: Array) -> Array:
-        """Rows whose conjugate is finite stay as they are; others move along their ray, or to the nearest point."""
-
-        def inside(loss: CvxpyLoss, s: Array) -> Array:
-            if np.isfinite(loss.program.conjugate(s)):
-                return s
-            gauge = loss.program.gauge(s)
-            # an interior-point method finds a value to more digits than the point where a kink has it
-            return s / gauge if np.isfinite(gauge) else loss.program.nearest_slope(s)
-
-        scale = self.coefficient[:, None]
-        return self.project_dual(scale * self._rows(inside, S / scale))
-
-    def dual_gauge(self, S: Array) -> Array:
-        """Gauges of the domains, at most one where the conjugate is finite to the solver's accuracy."""
-
-        def gauge(loss: CvxpyLoss, s: Array) -> float:
-            found = loss.program.gauge(s)
-            return min(found, 1.0) if found > 1.0 and np.isfinite(loss.program.conjugate(s)) else found
-
-        return self._rows(gauge, S / self.coefficient[:, None])
-
-    def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
-        """Projection onto the span of the domain."""
-        return lambda Z: Z - self.complement(Z)
-
-    def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
-        """The expressions of new variables that equal the rows."""
-        import cvxpy as cp
-
-        total: Any = 0.0
-        for r, loss in enumerate(self.losses):
-            w = cp.Variable(self.dim)
-            expression, constraints = _declare(loss.build, w)
-            total += factor * float(self.coefficient[r]) * expression
-            total += cp.transforms.indicator([w == unit * W[r], *constraints])
-        return total
-
-    def conjugate_to_cvxpy(self, S: Any) -> tuple[Any, list[Any]]:
-        """Support functions of the epigraphs, at ``(s, -1)``."""
-        import cvxpy as cp
-
-        total: Any = 0.0
-        for r, loss in enumerate(self.losses):
-            point = cp.Variable(self.dim + 1)
-            expression, constraints = _declare(loss.build, point[:-1])
-            epigraph = cp.suppfunc(point, [expression <= point[-1], *constraints])
-            c = float(self.coefficient[r])
-            total += c * epigraph(cp.hstack([S[r] / c, -1.0]))
-        return total, []
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -209,10 +79,11 @@ class CvxpyLoss(SelectionLoss):
         if not callable(build):
             raise TypeError(f"build must be a function that takes a CVXPY variable, got {build!r}")
         w = cp.Variable(positive_integer(dim, "dim"), name="w")
-        expression, constraints = _declare(build, w)
+        object.__setattr__(self, "build", build)
+        expression, constraints = self.declare(w)
         _check(expression, constraints, w)
-        values = {"build": build, "size": int(w.size), "variable": w, "expression": expression}
-        for name, value in {**values, "constraints": tuple(constraints)}.items():
+        values = {"size": int(w.size), "variable": w, "expression": expression, "constraints": tuple(constraints)}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "program", ConeProgram.of(expression, constraints, w))
         try:
@@ -224,6 +95,12 @@ class CvxpyLoss(SelectionLoss):
     def dim(self) -> int:
         """Number of parameters."""
         return self.size
+
+    def declare(self, w: Any) -> tuple[Any, list[Any]]:
+        """Expression and constraints of ``build`` at a CVXPY expression w."""
+        built = self.build(w)
+        expression, constraints = built if isinstance(built, tuple) else (built, [])
+        return expression, list(constraints)
 
     @property
     def restricted(self) -> bool:
@@ -249,8 +126,10 @@ class CvxpyLoss(SelectionLoss):
         self.variable.value = w
         with np.errstate(all="ignore"):
             gradient = self.expression.grad.get(self.variable)
-        if gradient is not None and np.isfinite(gradient.toarray()).all():
-            return np.asarray(gradient.toarray()).ravel()
+        if gradient is not None:
+            dense = np.ravel(gradient.toarray() if hasattr(gradient, "toarray") else gradient).astype(float)
+            if np.isfinite(dense).all():
+                return np.asarray(dense)
         step = SUBGRADIENT_STEP
         return np.asarray((w - self.program.prox(w, step)) / step)
 
@@ -262,13 +141,6 @@ class CvxpyLoss(SelectionLoss):
 
     def __repr__(self) -> str:
         return f"CvxpyLoss({self.expression})"
-
-
-def _declare(build: Callable[[Any], Any], w: Any) -> tuple[Any, list[Any]]:
-    """Expression and constraints of ``build`` at w."""
-    built = build(w)
-    expression, constraints = built if isinstance(built, tuple) else (built, [])
-    return expression, list(constraints)
 
 
 def _check(expression: Any, constraints: list[Any], w: Any) -> None:
@@ -290,8 +162,8 @@ def _check(expression: Any, constraints: list[Any], w: Any) -> None:
     foreign = [v for part in parts for v in (*part.variables(), *part.parameters()) if v.id != w.id]
     if foreign:
         raise ValueError(
-            f"build must return a function of w alone, but {expression} depends on {foreign[0]}: minimise over other "
-            "variables by cvxpy.partial_optimize, and put numbers for parameters"
+            f"build must return a function of w alone, but {expression} depends on {foreign[0]}: it may have no other "
+            "variables, and numbers in place of parameters"
         )
     if not any(v.id == w.id for part in parts for v in part.variables()):
         raise ValueError(f"build must return a function of w, but {expression} does not depend on it")
