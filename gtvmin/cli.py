@@ -13,6 +13,7 @@ import click
 from gtvmin import __version__
 from gtvmin.cli_options import FILE, GAP
 from gtvmin.cli_solve import EXAMPLES, solve
+from gtvmin.cli_verify import verify
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
@@ -24,7 +25,7 @@ __all__ = ["main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, "--version", prog_name="gtvmin", message="%(prog)s %(version)s")
 def main() -> None:
-    r"""Learn a model per device over a network, with proof of how good it is.
+    """Learn a model per device over a network, with proof of how good it is.
 
     Each device fits a linear model to its own rows, and neighbours are drawn together by a penalty on the difference of
     their parameters. Every answer comes with a certificate: a bound on its distance to the optimum that anyone can
@@ -34,10 +35,12 @@ def main() -> None:
     gtvmin solve --example sacramento
     gtvmin solve --data data.csv --target y --features a,b --node site --edges edges.csv --alpha 1
     gtvmin certify gtvmin-result
-    """
+    gtvmin verify my_module:my_solver
+    """  # noqa: D301 - click wants the control character itself
 
 
 main.add_command(solve)
+main.add_command(verify)
 
 
 @main.command(short_help="Re-check a saved result.")
@@ -46,7 +49,7 @@ main.add_command(solve)
 @click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap to certify.")
 @click.pass_context
 def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float) -> None:
-    r"""Re-check a result: a folder of `gtvmin solve`, or a problem.npz and parameters for it.
+    """Re-check a result: a folder of `gtvmin solve`, or a problem.npz and parameters for it.
 
     \b
     gtvmin certify gtvmin-result
@@ -57,7 +60,7 @@ def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float) 
     the order of the nodes) or a certificate .json; without flows, good ones are searched for.
 
     Exit code: 0 if the parameters are certified to the relative gap, 1 if not, 2 for unusable input.
-    """
+    """  # noqa: D301 - click wants the control character itself
     from gtvmin.certificates import certify as make_certificate
 
     if source.is_dir() and weights is not None:

@@ -75,7 +75,8 @@ def read_answer(problem: GTVMin, returned: Any) -> Answer:
     ValueError, TypeError
         If the parameters or flows have the wrong shape, miss a node or edge, or are no finite real numbers.
     """
-    W, U, says = returned, None, None
+    W, U = returned, None
+    says: Any = None
     if isinstance(returned, tuple):
         if len(returned) != 2:
             raise ValueError(f"a solver returns W or (W, U), got a tuple of {len(returned)}")

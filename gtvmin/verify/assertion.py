@@ -85,7 +85,7 @@ def assert_certified(problem: GTVMin, answer: Any, relative_gap: float = 1e-6) -
 
 def evaluation_mistake(judgement: Judgement) -> str | None:
     """A sentence if an objective is below what the baseline proves to be impossible."""
-    bound, slack = judgement.reference.dual, judgement.rounding + 1e-12 * judgement.size
+    bound, slack = judgement.reference.dual, judgement.slack
     reported = judgement.answer.objective
     if reported is not None and reported < bound - slack:
         return (
@@ -96,8 +96,8 @@ def evaluation_mistake(judgement: Judgement) -> str | None:
     if judgement.certificate.primal < bound - slack:
         return (
             f"evaluation mistake: the objective {judgement.certificate.primal:.12g} of the returned parameters is "
-            f"below the certified lower bound {bound:.12g}: the value and the conjugate of a loss or penalty do not belong "
-            "together"
+            f"below the certified lower bound {bound:.12g}: the value and the conjugate of a loss or penalty do not "
+            "belong together"
         )
     return None
 
@@ -112,7 +112,7 @@ def explain(judgement: Judgement, tolerance: float) -> str:
         f"{judgement.relative(reference.gap):.1e})",
         f"  gap          {certificate.gap:.3g}",
     ]
-    nodes, edges = judgement.problem.network.nodes, _edges(judgement.problem)
+    nodes, edges = judgement.problem.network.nodes, judgement.problem.edges
     if certificate.violation.any():
         lines.append(f"  outside the domain of their loss: {_worst(nodes, certificate.violation)}")
     elif np.isfinite(certificate.gap):
@@ -126,23 +126,18 @@ def explain(judgement: Judgement, tolerance: float) -> str:
 
 
 def explain_flows(judgement: Judgement, tolerance: float) -> str:
-    """Why flows do not prove parameters that are good."""
+    """Why flows do not prove the parameters."""
     own = judgement.own
     assert own is not None
     lines = [
         f"the flows do not prove it: with them the relative gap is {judgement.own_relative_gap:.3g}, larger than "
-        f"{tolerance:g}; the parameters are good, by the baseline to {judgement.relative_gap:.1e}",
+        f"{tolerance:g}; that of the parameters by the baseline's flows is {judgement.relative_gap:.1e}, that of the "
+        f"flows by its parameters {judgement.flow_relative_gap:.1e}",
         f"  largest terms of devices: {_worst(judgement.problem.network.nodes, own.per_node)}",
-        f"  largest terms of edges:   {_worst(_edges(judgement.problem), own.per_edge)}",
+        f"  largest terms of edges:   {_worst(judgement.problem.edges, own.per_edge)}",
     ]
     lines += [f"  hint: {hint}" for hint in flow_hints(judgement)]
     return "\n".join(lines)
-
-
-def _edges(problem: GTVMin) -> Sequence[Any]:
-    """Pairs of labels of the edges of all families."""
-    pairs: Sequence[Any] = getattr(problem, "edges", problem.network.edges)
-    return pairs
 
 
 def _worst(labels: Sequence[Any], values: Any) -> str:

@@ -86,7 +86,7 @@ def _variants(problem: GTVMin, W: Array) -> Iterator[tuple[str, GTVMin, Array]]:
     if W.any():
         yield "the parameters have the opposite sign", problem, -W
     net = problem.network
-    if net.n_edges and np.ptp(net.weights) > 0 and not getattr(problem, "further", ()):
+    if net.n_edges and np.ptp(net.weights) > 0 and not problem.further:
         yield (
             "they are the answer to the problem with all edge weights 1: the weights are not used",
             _with_network(problem, FLNetwork.from_edges(net.edges, nodes=net.nodes)),

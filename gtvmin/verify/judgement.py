@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
 
 __all__ = ["Judgement", "judge"]
+
+ROUNDING = 1e-12
+"""Relative error of an objective, a sum over all devices and edges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +66,17 @@ class Judgement:
         """Bound on the suboptimality of the parameters, by the answer's own flows; infinite without any."""
         return float("inf") if self.own is None else self.relative(self.own.gap)
 
+    @cached_property
+    def flow_relative_gap(self) -> float:
+        """How far the bound of the answer's flows may be below the optimum; infinite without flows."""
+        if self.own is None:
+            return float("inf")
+        return self.relative(certify(self.problem, self.reference.W, duals=self.own.duals).gap)
+
     @property
-    def rounding(self) -> float:
-        """Estimate of the floating-point error in comparisons of objectives."""
-        return self.certificate.rounding + self.reference.rounding
+    def slack(self) -> float:
+        """What two evaluations of objectives may differ by, from rounding alone."""
+        return self.certificate.rounding + self.reference.rounding + ROUNDING * self.size
 
 
 def judge(problem: GTVMin, answer: Answer) -> Judgement:

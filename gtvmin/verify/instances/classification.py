@@ -15,7 +15,7 @@ RIDGE = 0.05 * SquaredDistance(0.0)
 
 
 def two_classes(rng: np.random.Generator, n: int, rows: int, noise: float = 0.5) -> tuple[Array, Array]:
-    """Features (n, rows, 2) and labels (n, rows) of -1 and 1: half of the devices separate by (2, 1), half otherwise."""
+    """Features (n, rows, 2) and labels (n, rows) of -1 and 1: half of the devices by one line, half by another."""
     W = np.where(np.arange(n)[:, None] < n // 2, [2.0, 1.0], [-1.0, 2.0])
     X = rng.normal(size=(n, rows, 2))
     score = np.einsum("irk,ik->ir", X, W) + noise * rng.normal(size=(n, rows))

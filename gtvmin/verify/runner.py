@@ -1,0 +1,138 @@
+"""Runs checks and collects what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from gtvmin.verify.checks import CHECKS, Check, CheckFailedError, CheckSkipped, Finding
+from gtvmin.verify.instances import Instance, suite
+from gtvmin.verify.results import CheckResult, Outcome, SolverReport
+from gtvmin.verify.under_test import SolverUnderTest, solver_under_test
+
+__all__ = ["check_solver", "expected_reason", "named_instances", "validated_expectations"]
+
+
+def check_solver(
+    solver: Any,
+    suite: str | Sequence[Instance] = "smoke",
+    *,
+    relative_gap: float = 1e-6,
+    expected_failures: Mapping[str, str] | None = None,
+    checks: Iterable[str] | None = None,
+    name: str | None = None,
+    progress: Callable[[CheckResult], None] | None = None,
+) -> SolverReport:
+    """Put a solver through the checks on a suite of instances.
+
+    Parameters
+    ----------
+    solver : callable, Solver, class or str
+        As :func:`~gtvmin.verify.under_test.solver_under_test` takes it: a function ``problem -> W`` or ``(W, U)``, a
+        solver of the driver protocol, the name of a method, or ``"module:object"``.
+    suite : str or sequence of Instance
+        Name of a suite (see :func:`gtvmin.verify.suites`), or instances.
+    relative_gap : float
+        Certified relative gap that the solver is asked for, and judged by.
+    expected_failures : mapping, optional
+        Known failures: ``"check_name"`` for all instances or ``"check_name[instance]"`` for one, and the reason.  They
+        add to those of an attribute ``expected_failures`` of the solver.  Each must fail: one that passes is a failure.
+    checks : iterable of str, optional
+        Names of the checks to run; default all.
+    name : str, optional
+        Of the solver, for the report.
+    progress : callable, optional
+        Called with each :class:`~gtvmin.verify.results.CheckResult`.
+
+    Returns
+    -------
+    SolverReport
+        Its ``ok`` is true if no check failed and not all were skipped.
+
+    Raises
+    ------
+    ValueError
+        For an unknown suite, check or method, and an expected failure without a reason.
+    TypeError
+        For something that is no solver.
+
+    Examples
+    --------
+    >>> from gtvmin.verify import check_solver, suite
+    >>> report = check_solver("adaptive_primal_dual", suite("smoke")[:2], checks=["check_certified_gap"])
+    >>> report.counts()
+    {'passed': 2}
+    """
+    tested = solver_under_test(solver, relative_gap=relative_gap, name=name)
+    label, instances = named_instances(suite)
+    chosen = _chosen(checks)
+    expected = validated_expectations({**tested.expected_failures, **(expected_failures or {})})
+    rows = []
+    for instance in instances:
+        for check_name, check in chosen.items():
+            row = _row(tested, instance, check_name, check, expected_reason(expected, check_name, instance.name))
+            rows.append(row)
+            if progress is not None:
+                progress(row)
+    return SolverReport(tested.name, label, tested.relative_gap, tuple(rows))
+
+
+def _row(tested: SolverUnderTest, instance: Instance, name: str, check: Check, expected: str | None) -> CheckResult:
+    began = time.perf_counter()
+    outcome: Outcome
+    try:
+        finding, outcome, reason = check(tested, instance), "passed", ""
+    except CheckSkipped as skipped:
+        finding, outcome, reason = Finding(), "skipped", str(skipped)
+    except CheckFailedError as failed:
+        finding, outcome, reason = failed.finding, "failed", str(failed)
+    except Exception as error:
+        finding, outcome, reason = Finding(), "failed", f"{type(error).__name__}: {error}"
+    if expected is not None and outcome == "failed":
+        outcome, reason = "xfailed", f"{expected} ({reason})"
+    elif expected is not None and outcome == "passed":
+        outcome, reason = "xpassed", f"passed, although a failure was expected: {expected}"
+    seconds = time.perf_counter() - began
+    return CheckResult(
+        tested.name, instance.name, name, outcome, reason, finding.relative_gap, seconds, finding.history
+    )
+
+
+def named_instances(chosen: str | Sequence[Instance]) -> tuple[str, tuple[Instance, ...]]:
+    """Name of a suite and its instances."""
+    if isinstance(chosen, str):
+        return chosen, suite(chosen)
+    instances = tuple(chosen)
+    for instance in instances:
+        if not isinstance(instance, Instance):
+            raise TypeError(f"suite must be a name or a sequence of Instance objects, got {instance!r}")
+    return "own instances", instances
+
+
+def _chosen(names: Iterable[str] | None) -> Mapping[str, Check]:
+    if names is None:
+        return CHECKS
+    chosen = list(names)
+    _must_exist(chosen)
+    return {name: check for name, check in CHECKS.items() if name in chosen}
+
+
+def validated_expectations(expected: Mapping[str, str]) -> dict[str, str]:
+    """Expected failures whose checks exist and which all have a reason."""
+    _must_exist(key.partition("[")[0] for key in expected)
+    for key, reason in expected.items():
+        if not reason:
+            raise ValueError(f"expected_failures needs a reason for {key!r}")
+    return dict(expected)
+
+
+def expected_reason(expected: Mapping[str, str], check: str, instance: str) -> str | None:
+    """Why a check is expected to fail on an instance; None if it is not."""
+    return expected.get(f"{check}[{instance}]", expected.get(check))
+
+
+def _must_exist(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(f"check {name!r} is unknown: choose from {', '.join(CHECKS)}")
