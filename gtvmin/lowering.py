@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gtvmin.contraction import Contraction, contract, uncoupled
-from gtvmin.losses.stacking import split_losses
 from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm, Term
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def lower(problem: GTVMin) -> Lowered:
             terms.append(term.shifted(first))
             edges.append(terms[-1].numbers)
         first += network.n_edges
-    quadratic, rows, local = split_losses(problem.losses, dim, dims)
+    quadratic, rows, local = problem.loss_stack.parts
     form = StandardForm(n_nodes, dim, quadratic, tuple(couplings) or (uncoupled(n_nodes, dim),), rows, local)
     return Lowered(
         form=form,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gtvmin.couplings import Coupling, Penalties, coupling_strength, on_nodes
 from gtvmin.errors import MissingLossWarning
+from gtvmin.loss_stack import LossStack
 from gtvmin.losses.base import Loss
 from gtvmin.losses.zero import Zero
 from gtvmin.lowering import Lowered, lower
@@ -96,6 +97,7 @@ class GTVMin:
     dim: int
     dims: NDArray[np.int64] = field(repr=False)
     further: tuple[Coupling, ...] = field(repr=False)
+    loss_stack: LossStack = field(repr=False)
 
     def __init__(
         self,
@@ -117,6 +119,7 @@ class GTVMin:
         object.__setattr__(self, "dim", int(dims.max()))
         object.__setattr__(self, "dims", frozen(dims))
         object.__setattr__(self, "further", ())
+        object.__setattr__(self, "loss_stack", LossStack(ordered, dims))
 
     def with_alpha(self, alpha: float) -> GTVMin:
         """The same problem with another alpha (of its first family of edges)."""
@@ -162,11 +165,11 @@ class GTVMin:
         """The same problem with other losses of as many parameters."""
         ordered = _losses_in_order(self.network, losses)
         _dims(self.network, ordered, dict(zip(self.network.nodes, self.dims.tolist(), strict=True)))
-        return self._with(losses=ordered)
+        return self._with(losses=ordered, loss_stack=LossStack(ordered, self.dims))
 
     def _with(self, **changes: Any) -> GTVMin:
         changed: GTVMin = object.__new__(GTVMin)
-        for name in ("network", "losses", "penalty", "alpha", "dim", "dims", "further"):
+        for name in ("network", "losses", "penalty", "alpha", "dim", "dims", "further", "loss_stack"):
             object.__setattr__(changed, name, changes.get(name, getattr(self, name)))
         return changed
 

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
     from gtvmin.solvers.standard_form import Array
 
-__all__ = ["decode_label", "encode_label", "fingerprint", "load_problem", "save_problem", "write_atomically"]
+__all__ = [
+    "decode_label",
+    "encode_label",
+    "fingerprint",
+    "load_problem",
+    "losses_fingerprint",
+    "save_problem",
+    "write_atomically",
+]
 
 FORMAT = "gtvmin problem 1"
 
@@ -108,7 +116,8 @@ class _Packer:
         }
 
 
-def _pack(problem: GTVMin) -> tuple[bytes, Array]:
+def _pack(problem: GTVMin, losses: str | None = None) -> tuple[bytes, Array]:
+    """Structure and arrays; a fingerprint stands for the losses if it is given."""
     packer, net = _Packer(), problem.network
     first, *further = problem.couplings
     tree = {
@@ -116,19 +125,32 @@ def _pack(problem: GTVMin) -> tuple[bytes, Array]:
         "nodes": [encode_label(node) for node in net.nodes],
         **packer.coupling(first),
         "coordinates": None if net.coordinates is None else packer.array(net.coordinates),
-        "losses": [packer.loss(loss) for loss in problem.losses],
+        "losses": [packer.loss(loss) for loss in problem.losses] if losses is None else losses,
         "dim": problem.dim,
     }
     if further:
         tree["further"] = [packer.coupling(coupling) for coupling in further]
     if (problem.dims != problem.dim).any():
         tree["dims"] = problem.dims.tolist()
+    return _joined(tree, packer)
+
+
+def _joined(tree: Any, packer: _Packer) -> tuple[bytes, Array]:
     return json.dumps(tree, sort_keys=True, ensure_ascii=False).encode(), np.concatenate([np.empty(0), *packer.parts])
 
 
 def fingerprint(problem: GTVMin) -> str:
-    """SHA-256 over the problem's structure and arrays, in hexadecimal."""
-    header, values = _pack(problem)
+    """SHA-256 over the problem's structure and arrays, in hexadecimal; the losses enter by their own."""
+    return _digest(*_pack(problem, problem.loss_stack.fingerprint))
+
+
+def losses_fingerprint(losses: Sequence[Loss]) -> str:
+    """SHA-256 over the structure and arrays of losses, in hexadecimal."""
+    packer = _Packer()
+    return _digest(*_joined([packer.loss(loss) for loss in losses], packer))
+
+
+def _digest(header: bytes, values: Array) -> str:
     return hashlib.sha256(header + b"\0" + values.astype("<f8").tobytes()).hexdigest()
 
 

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
+import gtvmin.loss_stack
 import gtvmin.reference
+import gtvmin.storage
 from gtvmin.errors import CapabilityError
 from gtvmin.minmax_flow import minmax_flow
 from gtvmin.pooled import pooled_model
@@ -290,3 +292,20 @@ def test_wrong_alphas(alphas: Any, message: str) -> None:
         problem.path([np.nan])
     with pytest.raises(TypeError, match="alphas must hold real numbers"):
         problem.path(["a"])
+
+
+@pytest.mark.parametrize("method", ["auto", "cvxpy"])
+def test_c13_a_path_stacks_the_losses_once(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C13: fifty alphas, one set of arrays, one fingerprint of the data; yet every problem has a hash of its own."""
+    calls: list[str] = []
+    stack, digest = gtvmin.loss_stack.split_losses, gtvmin.storage.losses_fingerprint
+    monkeypatch.setattr(gtvmin.loss_stack, "split_losses", lambda *args: (calls.append("stack"), stack(*args))[1])
+    monkeypatch.setattr(gtvmin.storage, "losses_fingerprint", lambda *args: (calls.append("digest"), digest(*args))[1])
+    problem = point_problem(nx.path_graph(4), [[0, 1], [2, 0], [1, 1], [4, 2]], "l2", 1.0)
+    path = problem.path(np.geomspace(5.0, 0.01, 50), method=method)
+    assert sorted(calls) == ["digest", "stack"]
+    assert len({solution.problem.hash for solution in path}) == 50
+    declared_anew = point_problem(nx.path_graph(4), [[0, 1], [2, 0], [1, 1], [4, 2]], "l2", 0.01)
+    assert path[-1].problem.hash == declared_anew.hash
+    assert path[-1].problem.with_losses([gtv.Zero(2)] * 4).hash != declared_anew.hash
+    assert path[-1].problem.with_losses(declared_anew.losses).hash == declared_anew.hash
