@@ -66,11 +66,7 @@ class Coupling:
 
     def flow_dims(self, dims: IntArray) -> IntArray:
         """Number of entries of every edge's flow."""
-        entries = np.minimum(dims[self.network.tail], dims[self.network.head])
-        for term in self.edge_terms(dims):
-            if term.flow_dim is not None:
-                entries[term.numbers] = term.flow_dim
-        return entries
+        return self.penalty.flow_dims(CoupledEdges.of(self.network, dims))
 
     def edge_terms(self, dims: IntArray) -> tuple[EdgeTerm, ...]:
         """Terms of the edges; none with alpha = 0, so that no solver meets a ball of radius zero."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import cg, splu
 
 from gtvmin.lowering import Lowered
 from gtvmin.solvers.linear_maps import EdgeDifference
@@ -16,9 +16,11 @@ __all__ = ["undetermined_nodes"]
 
 # Eigenvalues of what losses and couplings see, which are of the order of one, below this are taken for zero.
 TOLERANCE = 1e-9
-# What a shifted inverse leaves of a vector beside its null component, and the smallest entry of that which counts.
+# What a shifted inverse leaves of a random vector beside its null component, and what counts as a trace of that.
 SHIFT, VISIBLE = 1e-12, 1e-3
 PROBES = 2
+# Larger systems are not factored but solved by conjugate gradients.
+DIRECT_LIMIT, CG_TOLERANCE, CG_LIMIT = 4000, 1e-10, 5000
 
 
 def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
@@ -29,8 +31,9 @@ def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
     form = lowered.solver_form
     component = _components(form)
     seen = _seen_by_losses(form, component)
-    partial = [term for term in form.couplings if not isinstance(term.map, EdgeDifference)]
-    free = _null_blocks(form, component, seen) if partial else np.linalg.eigvalsh(seen)[:, 0] < TOLERANCE
+    free = np.linalg.eigvalsh(seen)[:, 0] < TOLERANCE
+    if free.any() and not all(isinstance(term.map, EdgeDifference) for term in form.couplings):
+        free[free] = _null_blocks(form, component, seen, free)
     nodes = free[component]
     return nodes if lowered.contraction is None else nodes[lowered.contraction.position]
 
@@ -57,22 +60,37 @@ def _seen_by_losses(form: StandardForm, component: NDArray[np.int64]) -> Array:
     return total
 
 
-def _null_blocks(form: StandardForm, component: NDArray[np.int64], seen: Array) -> NDArray[np.bool_]:
-    """Components that take part in the null space of what losses and the other couplings see.
+def _null_blocks(
+    form: StandardForm, component: NDArray[np.int64], seen: Array, free: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of the components that their losses leave free take part in the null space of all that is seen.
 
-    ``SHIFT (M + SHIFT)^{-1}`` is close to the projection onto the null space of M; the images of random vectors show
-    where that is not zero.
+    The others' parameters are determined: no null direction moves them.
     """
-    count, dim = len(seen), form.dim
-    M = sparse.csr_array(sparse.block_diag(list(seen)))
+    count, dim = int(free.sum()), form.dim
+    columns = (np.flatnonzero(free)[:, None] * dim + np.arange(dim)).ravel()
+    M = sparse.csr_array(sparse.block_diag(list(seen[free])))
     for term in form.couplings:
         if not isinstance(term.map, EdgeDifference):
-            between = term.map.renumbered(component, count)
+            between = term.map.renumbered(component, len(seen))
             size = np.repeat(np.max(between.sizes(), axis=0), between.width)
-            K = sparse.diags_array(1.0 / np.where(size > 0, size, 1.0)) @ between.matrix()
+            K = (sparse.diags_array(1.0 / np.where(size > 0, size, 1.0)) @ between.matrix()).tocsc()[:, columns]
             M = M + K.T @ K
-    shift = SHIFT * sparse.eye_array(count * dim)
     probes = np.random.default_rng(0).standard_normal((count * dim, PROBES))
-    image = SHIFT * splu((M + shift).tocsc()).solve(probes)
-    visible = np.abs(image) > VISIBLE / np.sqrt(count * dim)
+    visible = np.abs(_null_part(M.tocsc(), probes)) > VISIBLE / np.sqrt(count * dim)
     return np.asarray(visible.reshape(count, dim * PROBES).any(axis=1))
+
+
+def _null_part(M: sparse.csc_array, probes: Array) -> Array:
+    """Components of vectors in the null space of a positive semidefinite matrix; zero if they cannot be found.
+
+    ``SHIFT (M + SHIFT)^{-1}`` is close to the projection; the range component solves ``M x = M probe``.
+    """
+    if len(probes) <= DIRECT_LIMIT:
+        return np.asarray(SHIFT * splu(M + SHIFT * sparse.eye_array(len(probes), format="csc")).solve(probes))
+    null = np.zeros_like(probes)
+    for k, probe in enumerate(probes.T):
+        found, failed = cg(M, M @ probe, rtol=CG_TOLERANCE, maxiter=CG_LIMIT)
+        if not failed:
+            null[:, k] = probe - found
+    return null

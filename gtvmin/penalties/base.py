@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gtvmin.penalties.edge_terms import CoupledEdges, EdgeBlocks, EdgeTerm
+from gtvmin.penalties.edge_terms import CoupledEdges, EdgeBlocks, EdgeTerm, IntArray
 from gtvmin.solvers.standard_form import Array, BlockFunction
 from gtvmin.validation import finite_array, frozen, positive_number
 
@@ -49,6 +49,10 @@ class Penalty(ABC):
     @abstractmethod
     def conjugate(self, u: ArrayLike) -> float:
         """``sup_z <u, z> - phi(z)``, ``inf`` outside its domain."""
+
+    def flow_dims(self, edges: CoupledEdges) -> IntArray:
+        """Number of entries of every edge's flow, the dual variable of z."""
+        return np.minimum(edges.tail_dim, edges.head_dim)
 
     def reversed(self) -> Penalty:
         """The same coupling seen from head to tail: for most penalties nothing changes."""

@@ -173,11 +173,6 @@ class EdgeTerm:
             return CoordinateDifference(tail, head, self.coordinates, n_nodes, dim)
         return EdgeDifference(tail, head, n_nodes, dim)
 
-    @property
-    def flow_dim(self) -> int | None:
-        """Entries of an edge's flow; None for as many as its devices have parameters."""
-        return None if self.B is None or self.lift is not None else self.B.shape[1]
-
     def raise_flows(self, dual: Array, flows: Array) -> None:
         """Write the edges' flows into those of all edges, from the duals of the function's rows."""
         if self.coordinates is not None:

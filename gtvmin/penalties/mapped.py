@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gtvmin.penalties.base import DifferencePenalty, Penalty
 from gtvmin.penalties.consensus import Consensus
-from gtvmin.penalties.edge_terms import CoupledEdges, EdgeTerm
+from gtvmin.penalties.edge_terms import CoupledEdges, EdgeTerm, IntArray
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen
 
@@ -122,6 +122,10 @@ class Mapped(Penalty):
             inner = self.penalty.edge_terms(edges.take(chosen).with_dim(int(width)), strengths[chosen])
             terms += [EdgeTerm(term.numbers, term.function, B=B, C=C) for term in inner]
         return tuple(terms)
+
+    def flow_dims(self, edges: CoupledEdges) -> IntArray:
+        """Number of rows of the matrices."""
+        return np.array([len(self._pair(number)[0]) for number in edges.numbers], dtype=np.int64)
 
     def reversed(self) -> Penalty:
         """Matrices exchanged, inner penalty reversed."""

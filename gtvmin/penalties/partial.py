@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gtvmin.penalties.base import Penalty
+from gtvmin.penalties.base import DifferencePenalty, Penalty
 from gtvmin.penalties.edge_terms import CoupledEdges, EdgeTerm
+from gtvmin.penalties.prediction_discrepancy import PredictionDiscrepancy
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array
 
@@ -30,7 +31,7 @@ class Partial(Penalty):
     Raises
     ------
     TypeError
-        If the penalty is none, or a coordinate is no integer.
+        If the penalty is not one of differences, or a coordinate is no integer.
     ValueError
         For no coordinates, negative ones and repeated ones.  When a problem is declared: for a device that an edge
         couples and that has no such parameter.
@@ -51,8 +52,8 @@ class Partial(Penalty):
     coordinates: tuple[int, ...]
 
     def __init__(self, penalty: Penalty, coordinates: Iterable[int]) -> None:
-        if not isinstance(penalty, Penalty):
-            raise TypeError(f"penalty must be a penalty such as Norm(2), got {penalty!r}")
+        if not isinstance(penalty, DifferencePenalty | PredictionDiscrepancy):
+            raise TypeError(f"penalty must be one of differences, such as Norm(2), got {penalty!r}")
         found = []
         for k in coordinates:
             if isinstance(k, bool) or int(k) != k:
@@ -83,7 +84,7 @@ class Partial(Penalty):
                     f"the edge ({pair[0]!r}, {pair[1]!r}) couples the coordinate {last}, but node {pair[place]!r} has "
                     f"only {dims[bad[0]]} parameters, counted from 0"
                 )
-        return Partial(self.penalty.bind(edges.with_dim(len(self.coordinates))), self.coordinates)
+        return self._with(self.penalty.bind(edges.with_dim(len(self.coordinates))))
 
     def edge_terms(self, edges: CoupledEdges, strengths: Array) -> tuple[EdgeTerm, ...]:
         """The inner penalty's terms, which see these coordinates."""
@@ -92,11 +93,17 @@ class Partial(Penalty):
 
     def reversed(self) -> Penalty:
         """The inner penalty reversed."""
-        return Partial(self.penalty.reversed(), self.coordinates)
+        return self._with(self.penalty.reversed())
 
     def at_infinity(self) -> Penalty:
         """Consensus on these coordinates, for most inner penalties."""
-        return Partial(self.penalty.at_infinity(), self.coordinates)
+        return self._with(self.penalty.at_infinity())
+
+    def _with(self, penalty: Penalty) -> Penalty:
+        changed = object.__new__(Partial)
+        object.__setattr__(changed, "penalty", penalty)
+        object.__setattr__(changed, "coordinates", self.coordinates)
+        return changed
 
     def _shared(self, vector: ArrayLike, name: str) -> tuple[Array, Array]:
         row = np.atleast_1d(finite_array(vector, name))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gtvmin.penalties.base import Penalty
-from gtvmin.penalties.edge_terms import CoupledEdges, EdgeTerm
+from gtvmin.penalties.edge_terms import CoupledEdges, EdgeTerm, IntArray
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import frozen
 
@@ -84,6 +84,13 @@ class PerEdge(Penalty):
             for term in kind.edge_terms(edges.take(chosen), strengths[chosen]):
                 groups.setdefault(term.kind(), []).append(term)
         return tuple(first.join(others) if others else first for first, *others in groups.values())
+
+    def flow_dims(self, edges: CoupledEdges) -> IntArray:
+        """Those of every edge's own penalty."""
+        dims, own = np.zeros(len(edges.numbers), dtype=np.int64), self.which[edges.numbers]
+        for k, kind in enumerate(self.kinds):
+            dims[own == k] = kind.flow_dims(edges.take(own == k))
+        return dims
 
     def at_infinity(self) -> Penalty:
         """That of every kind."""
