@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gtvmin.clustering import ConvexClustering
 from gtvmin.errors import HierarchyError
-from gtvmin.fusion import fused_edges, join
+from gtvmin.fusion import coupled_pairs, fused_edges, join
 from gtvmin.merge_range import merge_range
 from gtvmin.merge_tree import follow, merge_linkage
 from gtvmin.problem import GTVMin
@@ -68,7 +68,7 @@ class ClusterPath:
     @cached_property
     def n_components(self) -> int:
         """Number of connected components of the weights: so many clusters remain however large `lam` is."""
-        return int(self.problem.network.component_ids.max()) + 1
+        return _n_components(self.problem)
 
     @property
     def is_hierarchy(self) -> bool:
@@ -96,7 +96,7 @@ class ClusterPath:
                 f"the path is no hierarchy: nodes {first!r} and {second!r} are in one cluster before lam={lam:g} and "
                 f"in two clusters there{more}"
             )
-        return frozen(merge_linkage(self.problem.network, self.lams, self.W, self.labels))
+        return frozen(merge_linkage(*coupled_pairs(self.problem), self.lams, self.W, self.labels))
 
     def position(self, n_clusters: int) -> int:
         """Position in `lams` of the first strength with that many clusters.
@@ -233,7 +233,7 @@ def clusterpath(
         base = ConvexClustering(problem, weights, 0.0, 2 if p is None else p, k=k, phi=phi)
     given = lams is not None
     strengths = iter(_increasing(lams)) if given else _grid(base, positive_integer(n_lams, "n_lams"))
-    n_components = int(base.network.component_ids.max()) + 1
+    n_components = _n_components(base)
     mass = base.lowered.form.local.strong_convexity
     solved: list[tuple[float, Array, NDArray[np.int64], float]] = []
     splits: list[Split] = []
@@ -243,7 +243,7 @@ def clusterpath(
         solution = current.solve(gap=gap, start=start, **solve)
         # without coupling there are no flows to start from
         start = solution if lam > 0 else solution.weights
-        labels = join(base.network, fused_edges(current, solution.certificate))
+        labels = join(current, fused_edges(current, solution.certificate))
         if solved:
             labels, parted = follow(solved[-1][2], labels, solution.weights, mass, solution.gap)
             splits += [Split(lam, *(base.network.nodes[i] for i in pair)) for pair in parted.tolist()]
@@ -259,6 +259,10 @@ def clusterpath(
         frozen(np.array(gaps)),
         tuple(splits),
     )
+
+
+def _n_components(problem: GTVMin) -> int:
+    return int(join(problem, np.ones(problem.lowered.n_edges, dtype=bool)).max()) + 1
 
 
 def _increasing(lams: Any) -> list[float]:

@@ -15,10 +15,11 @@ from gtvmin.solvers.standard_form import Array
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
-    from gtvmin.network import FLNetwork
     from gtvmin.problem import GTVMin
 
-__all__ = ["close_edges", "fused_edges", "join"]
+__all__ = ["close_edges", "coupled_pairs", "fused_edges", "join"]
+
+IntArray = NDArray[np.int64]
 
 SHARE = 0.05
 """Differences up to this share of a device's typical error count as none."""
@@ -30,61 +31,65 @@ UNCERTIFIED = 1e-4
 ROUNDING = 1e-12
 
 
+def coupled_pairs(problem: GTVMin) -> tuple[IntArray, IntArray]:
+    """Positions of tail and head of the edges of all families, in the order of the rows of flows."""
+    networks = [coupling.network for coupling in problem.couplings]
+    return np.concatenate([net.tail for net in networks]), np.concatenate([net.head for net in networks])
+
+
 def fused_edges(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
-    r"""Edges (n_edges,) whose two ends have the same parameters at the optimum, as far as the certificate tells.
+    r"""Edges (n_edges,), of all families, whose ends have equal parameters at the optimum, as far as can be told.
 
     With a gap g and losses that are :math:`\mu_i`-strongly convex, ``sum_i mu_i/2 ||w_i - w_i*||^2 <= g``: a device is
     off by ``radius_i / sqrt(n)`` if all share the gap alike, and never by more than ``radius_i = sqrt(2 g / mu_i)``.
-    An edge counts as fused if
+    An edge counts as fused unless ``||w_i - w_j||_2 > sqrt(radius_i^2 + radius_j^2)``, which proves it split, if
 
-    - its parameters differ by at most 0.05 times the median of ``radius_i / sqrt(n)``: the gap spreads over few
-      devices, and is itself larger than the error; or
-    - its flow is inside its ball by at least one hundredth of the bound, ``||U_e||_* <= 0.99 alpha A_e``, which at an
-      optimum only a fused edge can be, and the parameters differ by less than the certificate needs to prove them
-      apart, ``||w_i - w_j||_2 <= sqrt(radius_i^2 + radius_j^2)``.
+    - its parameters differ by at most 0.05 times the median of ``radius_i / sqrt(n)``: as a rule few devices are off by
+      more, and the gap is itself larger than what separates the objective from its minimum; or
+    - its flow is inside its ball by at least one hundredth, ``||U_e||_* <= 0.99 alpha A_e``, which at an optimum only a
+      fused edge can be.
 
     Where no loss is strongly convex, the typical error is taken as the spread of the parameters (root mean square
     distance from their mean) times the root of the relative gap, by which an objective that grows quadratically from
     its minimum would grow to its own size.  Without a finite gap, edges are fused where parameters differ by at most
     1e-4 times the largest distance from their mean.
     """
-    W, net = certificate.W, problem.network
+    W, radius = certificate.W, certificate.radius
     if not np.isfinite(certificate.gap):
-        return close_edges(net, W, UNCERTIFIED)
-    jump, radius = _jumps(net, W), certificate.radius
+        return close_edges(problem, W, UNCERTIFIED)
+    tail, head = coupled_pairs(problem)
+    jump = np.linalg.norm(W[head] - W[tail], axis=1)
     finite = np.isfinite(radius)
     if finite.any():
-        error = float(np.median(radius[finite])) / np.sqrt(net.n_nodes)
+        error = float(np.median(radius[finite])) / np.sqrt(len(W))
     else:
         spread = np.sqrt(((W - W.mean(axis=0)) ** 2).sum(axis=1).mean())
         error = float(spread * np.sqrt(certificate.relative_gap))
-    alike = jump <= max(SHARE * error, ROUNDING * float(np.abs(W).max()))
-    undecided = jump <= np.hypot(radius[net.tail], radius[net.head])
-    return alike | (_held(problem, certificate) & undecided)
+    floor = ROUNDING * float(np.abs(W).max())
+    undecided = jump <= np.maximum(np.hypot(radius[tail], radius[head]), floor)
+    return undecided & ((jump <= max(SHARE * error, floor)) | _held(problem, certificate))
 
 
 def _held(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
     """Edges with a norm of all differences as their penalty, whose flow is clearly inside its ball."""
-    held = np.zeros(problem.network.n_edges, dtype=bool)
     lowered = problem.lowered
+    held = np.zeros(lowered.n_edges, dtype=bool)
     for edges, term, dual in zip(lowered.edges, lowered.form.couplings, certificate.duals, strict=False):
         if isinstance(term.function, NormBlocks) and isinstance(term.map, EdgeDifference):
             held[edges] = term.function.dual_gauge(dual) <= 1.0 - SLACK
     return held
 
 
-def close_edges(net: FLNetwork, W: Array, tolerance: float) -> NDArray[np.bool_]:
+def close_edges(problem: GTVMin, W: Array, tolerance: float) -> NDArray[np.bool_]:
     """Edges whose ends differ by at most ``tolerance`` times the largest distance of a device from the mean."""
+    tail, head = coupled_pairs(problem)
     reach = float(np.linalg.norm(W - W.mean(axis=0), axis=1).max())
-    return np.asarray(_jumps(net, W) <= tolerance * reach)
+    return np.asarray(np.linalg.norm(W[head] - W[tail], axis=1) <= tolerance * reach)
 
 
-def join(net: FLNetwork, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Number of the group of each node (n_nodes,) that the kept edges make, counted in order of their first nodes."""
-    links = (np.ones(int(kept.sum()), dtype=np.int8), (net.tail[kept], net.head[kept]))
-    graph = sparse.coo_array(links, shape=(net.n_nodes, net.n_nodes))
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
-
-
-def _jumps(net: FLNetwork, W: Array) -> Array:
-    return np.asarray(np.linalg.norm(W[net.head] - W[net.tail], axis=1))
+def join(problem: GTVMin, kept: NDArray[np.bool_]) -> IntArray:
+    """Number of the group of each device (n_nodes,) that the kept edges make, counted in order of their first nodes."""
+    tail, head = coupled_pairs(problem)
+    n = problem.network.n_nodes
+    links = (np.ones(int(kept.sum()), dtype=np.int8), (tail[kept], head[kept]))
+    return np.asarray(connected_components(sparse.coo_array(links, shape=(n, n)), directed=False)[1], dtype=np.int64)

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from gtvmin.network import FLNetwork
 from gtvmin.solvers.standard_form import Array
 
 __all__ = ["follow", "merge_linkage"]
@@ -62,25 +61,25 @@ def follow(before: IntArray, now: IntArray, W: Array, mass: Array, gap: float) -
     return joined[now].astype(np.int64), np.column_stack([first[main[parted]], first[others[parted]]])
 
 
-def merge_linkage(net: FLNetwork, lams: Array, W: Array, labels: IntArray) -> Array:
+def merge_linkage(tail: IntArray, head: IntArray, lams: Array, W: Array, labels: IntArray) -> Array:
     """Linkage matrix (n_nodes - 1, 4) of clusters that only merge, in the format of ``scipy.cluster.hierarchy``.
 
     A merge has the first strength of the grid at which it is seen as its height.  Of merges at the same strength the
     one whose ends were closest before comes first.  What is not joined in the end is joined at infinity.
     """
-    never, n = len(lams), net.n_nodes
-    together = labels[:, net.tail] == labels[:, net.head]
+    never, n = labels.shape
+    together = labels[:, tail] == labels[:, head]
     step = np.where(together.any(axis=0), together.argmax(axis=0), never)
     last = np.clip(step - 1, 0, None)
-    distance = np.linalg.norm(W[last, net.head] - W[last, net.tail], axis=1)
-    rank = np.empty(net.n_edges)
-    rank[np.lexsort([distance, step])] = np.arange(1, net.n_edges + 1)
-    tree = minimum_spanning_tree(sparse.csr_array((rank, (net.tail, net.head)), shape=(n, n))).tocoo()
+    distance = np.linalg.norm(W[last, head] - W[last, tail], axis=1)
+    rank = np.empty(len(tail))
+    rank[np.lexsort([distance, step])] = np.arange(1, len(tail) + 1)
+    tree = minimum_spanning_tree(sparse.csr_array((rank, (tail, head)), shape=(n, n))).tocoo()
     chosen = np.argsort(tree.data)
     edge = np.argsort(rank)[tree.data[chosen].astype(np.int64) - 1]
     heights = np.append(lams, np.inf)[step[edge]]
-    merges = list(zip(net.tail[edge].tolist(), net.head[edge].tolist(), heights.tolist(), strict=True))
-    roots = np.unique(net.component_ids, return_index=True)[1].tolist()
+    merges = list(zip(tail[edge].tolist(), head[edge].tolist(), heights.tolist(), strict=True))
+    roots = np.unique(connected_components(tree, directed=False)[1], return_index=True)[1].tolist()
     merges += [(roots[0], root, np.inf) for root in roots[1:]]
     return _stack_merges(merges, n)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtvmin.certificates import Certificate
+from gtvmin.errors import GtvminWarning
 from gtvmin.fusion import close_edges, fused_edges, join
 from gtvmin.solvers.driver import Record, Status
 from gtvmin.solvers.standard_form import Array
@@ -16,6 +18,7 @@ from gtvmin.validation import nonnegative_number
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
+    from gtvmin.structure import Structure
 
 __all__ = ["Solution"]
 
@@ -117,7 +120,13 @@ class Solution:
         own = np.arange(self.problem.dim) < self.problem.dims[:, None]
         return pd.DataFrame(np.where(own, self.weights, np.nan), index=index, columns=columns)
 
-    def clusters(self, tolerance: float | None = None) -> dict[Hashable, int]:
+    def structure(self) -> Structure:
+        """Which neighbours are proved equal or different at the optimum; see :func:`gtvmin.structure.prove_structure`."""
+        from gtvmin.structure import prove_structure
+
+        return prove_structure(self.problem, self.certificate)
+
+    def clusters(self, tolerance: float | None = None, *, proved: bool = False) -> dict[Hashable, int]:
         """Group of each device: neighbours whose parameters agree, joined.
 
         Parameters
@@ -125,6 +134,9 @@ class Solution:
         tolerance : float, optional
             Neighbours agree if ``||w_i - w_j||_2`` is at most this times the largest distance of any device's
             parameters from their mean.  By default the certificate sets the scale, see the notes.
+        proved : bool
+            Join only neighbours that the certificate proves equal at the optimum (:meth:`structure`); a
+            :class:`~gtvmin.errors.GtvminWarning` names edges about which it proves nothing.
 
         Returns
         -------
@@ -147,12 +159,21 @@ class Solution:
         >>> solution.clusters()
         {0: 0, 1: 0, 2: 1}
         """
-        net = self.problem.network
+        if proved:
+            structure = self.structure()
+            if structure.undecided.any():
+                warnings.warn(
+                    f"{structure.undecided.sum()} of {len(structure.edges)} edges are undecided, the first is "
+                    f"{structure.undecided_edges[0]!r}: solve to a smaller gap to decide more",
+                    GtvminWarning,
+                    stacklevel=2,
+                )
+            return structure.clusters()
         if tolerance is None:
             kept = fused_edges(self.problem, self.certificate)
         else:
-            kept = close_edges(net, self.weights, nonnegative_number(tolerance, "tolerance"))
-        return dict(zip(net.nodes, join(net, kept).tolist(), strict=True))
+            kept = close_edges(self.problem, self.weights, nonnegative_number(tolerance, "tolerance"))
+        return dict(zip(self.problem.network.nodes, join(self.problem, kept).tolist(), strict=True))
 
     def __repr__(self) -> str:
         return (
