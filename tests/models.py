@@ -69,3 +69,28 @@ def cvxpy_optimum(problem: gtv.GTVMin, phi: str) -> float:
     model.solve(solver="CLARABEL")
     assert model.status == "optimal"
     return float(model.value)
+
+
+def penalty_expression(penalty: gtv.Penalty, z: Any) -> Any:
+    """A penalty at a CVXPY expression, as its definition reads."""
+    match penalty:
+        case gtv.SquaredNorm():
+            return cp.sum_squares(z)
+        case gtv.Norm():
+            return cp.norm(z, penalty.p)
+        case gtv.HuberPenalty():
+            near = cp.Variable(z.shape)
+            return cp.sum_squares(near) / (2 * penalty.delta) + cp.norm(z - near, 2)
+        case gtv.FlowCost():
+            back_cost = penalty.cost if penalty.back_cost is None else penalty.back_cost
+            back = penalty.capacity if penalty.back_capacity is None else penalty.back_capacity
+            return cp.sum(penalty.capacity * cp.pos(z - penalty.cost) + back * cp.pos(-z - back_cost))
+        case gtv.PredictionDiscrepancy() if penalty.X is None:
+            return cp.quad_form(z, cp.psd_wrap(penalty.matrices))
+        case gtv.PredictionDiscrepancy():
+            return cp.sum_squares(penalty.X @ z) / (len(penalty.X) if penalty.scale == "mean" else 1)
+        case gtv.Partial():
+            return penalty_expression(penalty.penalty, z[list(penalty.coordinates)])
+        case gtv.Consensus():
+            return cp.transforms.indicator([z == 0])
+    raise AssertionError(penalty)

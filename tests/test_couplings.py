@@ -17,6 +17,7 @@ from gtvmin.errors import NotUniqueWarning
 from gtvmin.penalties import Penalty, PerEdge
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solvers.driver import missing_capabilities
+from models import penalty_expression
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Pair = tuple[Hashable, Hashable]
@@ -65,31 +66,6 @@ PENALTIES: dict[str, Any] = {
 }
 
 
-def phi(penalty: Penalty, z: Any) -> Any:
-    """A penalty at a CVXPY expression, as its definition reads."""
-    match penalty:
-        case gtv.SquaredNorm():
-            return cp.sum_squares(z)
-        case gtv.Norm():
-            return cp.norm(z, penalty.p)
-        case gtv.HuberPenalty():
-            near = cp.Variable(z.shape)
-            return cp.sum_squares(near) / (2 * penalty.delta) + cp.norm(z - near, 2)
-        case gtv.FlowCost():
-            back_cost = penalty.cost if penalty.back_cost is None else penalty.back_cost
-            back = penalty.capacity if penalty.back_capacity is None else penalty.back_capacity
-            return cp.sum(penalty.capacity * cp.pos(z - penalty.cost) + back * cp.pos(-z - back_cost))
-        case gtv.PredictionDiscrepancy() if penalty.X is None:
-            return cp.quad_form(z, cp.psd_wrap(penalty.matrices))
-        case gtv.PredictionDiscrepancy():
-            return cp.sum_squares(penalty.X @ z) / (len(penalty.X) if penalty.scale == "mean" else 1)
-        case gtv.Partial():
-            return phi(penalty.penalty, z[list(penalty.coordinates)])
-        case gtv.Consensus():
-            return cp.transforms.indicator([z == 0])
-    raise AssertionError(penalty)
-
-
 def on_edges(declared: Any, pairs: list[Pair]) -> Iterator[tuple[Any, Pair]]:
     """What was declared for every edge, and the pair of labels that it was declared for."""
     for k, (tail, head) in enumerate(pairs):
@@ -122,9 +98,9 @@ def optimum(losses: Mapping[Any, gtv.Loss], families: list[tuple[Any, Any, float
         for (penalty, (source, target)), (_, _, weight) in zip(on_edges(declared, pairs), edges, strict=True):
             if isinstance(penalty, gtv.Mapped):
                 B, C = penalty.maps
-                value += alpha * weight * phi(penalty.penalty, B @ w[target] - C @ w[source])
+                value += alpha * weight * penalty_expression(penalty.penalty, B @ w[target] - C @ w[source])
             else:
-                value += alpha * weight * phi(penalty, w[target] - w[source])
+                value += alpha * weight * penalty_expression(penalty, w[target] - w[source])
     model = cp.Problem(cp.Minimize(value))
     model.solve(**TIGHT)
     assert model.status in ("optimal", "optimal_inaccurate")

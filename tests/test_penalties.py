@@ -13,20 +13,60 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import gtvmin as gtv
-from gtvmin.penalties import Norm, Penalty, SquaredNorm
+import gtvmin.penalties
+from gtvmin.losses.interval import IntervalBlocks
+from gtvmin.penalties import (
+    Consensus,
+    DifferencePenalty,
+    FlowCost,
+    HuberPenalty,
+    Mapped,
+    Norm,
+    Partial,
+    Penalty,
+    PerEdge,
+    PredictionDiscrepancy,
+    SquaredNorm,
+)
+from models import penalty_expression
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 NORMS = {1: np.inf, 2: 2, np.inf: 1}
 """Orders of the norms and of their dual norms."""
-PENALTIES = [SquaredNorm(), Norm(1), Norm(2), Norm(np.inf)]
+DIFFERENCES: list[DifferencePenalty] = [
+    SquaredNorm(),
+    Norm(1),
+    Norm(2),
+    Norm(np.inf),
+    HuberPenalty(0.5),
+    HuberPenalty(4.0),
+    FlowCost(0.3, 1.2),
+    FlowCost(0.3, 1.2, -0.1, 0.7),
+    FlowCost(-0.3, 2.0, back_capacity=0.0),
+    FlowCost(0.0, 0.0, 0.4, 1.0),
+    Consensus(),
+]
+"""Penalties of the plain difference, which stack over edges."""
+X = np.array([[1.0, -2.0, 0.5], [0.3, 0.0, 1.0]])
+COMPOSED: list[Penalty] = [
+    PredictionDiscrepancy(X),
+    PredictionDiscrepancy(X, scale="sum"),
+    PredictionDiscrepancy(matrices=X.T @ X + np.eye(3)),
+    Partial(Norm(2), [2, 0]),
+    Partial(FlowCost(0.1, 1.0), [1]),
+    Partial(PredictionDiscrepancy(X[:, :2]), [0, 2]),
+]
+PENALTIES: list[Penalty] = [*DIFFERENCES, *COMPOSED]
 POINTS = [np.array(p) for p in ([0.0, 0.0, 0.0], [2.0, -0.5, 0.1], [0.2, 0.2, -0.2], [-3.0, 3.0, 0.0])]
 
 
-def phi(penalty: Penalty, z: Any) -> Any:
-    """The penalty at a CVXPY expression."""
-    return cp.sum_squares(z) if isinstance(penalty, SquaredNorm) else cp.norm(z, penalty.p)
+def expected(penalty: Penalty, z: Array) -> float:
+    """Value of a penalty by its definition; that of Huber in closed form, without the auxiliary variable."""
+    if isinstance(penalty, HuberPenalty):
+        size = float(np.linalg.norm(z))
+        return size**2 / (2 * penalty.delta) if size <= penalty.delta else size - penalty.delta / 2
+    return float(penalty_expression(penalty, cp.Constant(z)).value)
 
 
 def row_norms(V: Array, p: float) -> Array:
@@ -54,26 +94,26 @@ def stacks(draw: st.DrawFn, spread: int = 8) -> tuple[int, int, Array, Array]:
 # Value, prox and conjugate against CVXPY
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("z", POINTS)
 def test_value(penalty: Penalty, z: Array) -> None:
-    assert penalty.value(z) == pytest.approx(phi(penalty, cp.Constant(z)).value, rel=1e-14)
+    assert penalty.value(z) == pytest.approx(expected(penalty, z), rel=1e-12)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("v", POINTS)
 @pytest.mark.parametrize("step", [0.3, 2.0])
 def test_prox_is_the_minimiser_that_cvxpy_finds(penalty: Penalty, v: Array, step: float) -> None:
     z = cp.Variable(3)
-    cp.Problem(cp.Minimize(phi(penalty, z) + cp.sum_squares(z - v) / (2 * step))).solve(**TIGHT)
+    cp.Problem(cp.Minimize(penalty_expression(penalty, z) + cp.sum_squares(z - v) / (2 * step))).solve(**TIGHT)
     np.testing.assert_allclose(penalty.prox(v, step), z.value, atol=2e-5)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("u", POINTS)
 def test_conjugate_is_the_supremum_that_cvxpy_finds(penalty: Penalty, u: Array) -> None:
     z = cp.Variable(3)
-    problem = cp.Problem(cp.Maximize(u @ z - phi(penalty, z)))
+    problem = cp.Problem(cp.Maximize(u @ z - penalty_expression(penalty, z)))
     supremum = problem.solve(solver="CLARABEL")
     if problem.status == "unbounded":
         assert penalty.conjugate(u) == np.inf
@@ -81,14 +121,14 @@ def test_conjugate_is_the_supremum_that_cvxpy_finds(penalty: Penalty, u: Array) 
         assert penalty.conjugate(u) == pytest.approx(supremum, abs=1e-7)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", DIFFERENCES, ids=repr)
 @pytest.mark.parametrize("dim", [1, 3])
 def test_stack_agrees_with_cvxpy(penalty: Penalty, dim: int) -> None:
     """Expressions of the stack: the penalty in other units, its conjugate by ``g(z) = sup_u <u, z> - g^*(u)``."""
     strengths = np.array([0.5, 2.0, 1.0, 3.0])
     block = penalty.stack(strengths, dim)
     Z = np.random.default_rng(1).standard_normal((4, dim))
-    values = [a * phi(penalty, cp.Constant(z)).value for a, z in zip(strengths, Z, strict=True)]
+    values = [a * expected(penalty, z) for a, z in zip(strengths, Z, strict=True)]
     np.testing.assert_allclose(block.value(Z), values, rtol=1e-13)
     variable = cp.Variable((4, dim))
     variable.value = Z / 8.0
@@ -98,7 +138,7 @@ def test_stack_agrees_with_cvxpy(penalty: Penalty, dim: int) -> None:
     assert biconjugate == pytest.approx(sum(values), rel=1e-8)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", DIFFERENCES, ids=repr)
 @pytest.mark.parametrize("step", [0.3, 4.0])
 def test_moreau_identity(penalty: Penalty, step: float) -> None:
     """``v = prox_{step g}(v) + step prox_{g^* / step}(v / step)``, the second prox being found by CVXPY."""
@@ -222,7 +262,7 @@ def subgradient(penalty: Penalty, z: Array) -> Array:
     return np.sign(z) * (np.arange(len(z)) == np.abs(z).argmax())
 
 
-@given(stacks(), st.sampled_from(PENALTIES), st.data())
+@given(stacks(), st.sampled_from(DIFFERENCES[:4]), st.data())
 def test_fenchel_young(stack: Any, penalty: Penalty, data: st.DataObject) -> None:
     """``g(z) + g^*(u) >= <u, z>``, with equality for a subgradient u."""
     m, dim, a, Z = stack
@@ -298,16 +338,18 @@ def test_other_orders_are_refused(p: Any) -> None:
         Norm(p)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 def test_penalties_are_immutable_values(penalty: Penalty) -> None:
     assert type(penalty)(**penalty.arguments()) == penalty
     assert pickle.loads(pickle.dumps(penalty)) == copy.deepcopy(penalty) == penalty
-    assert eval(repr(penalty), {**vars(gtv), "inf": np.inf, "Norm": Norm, "SquaredNorm": SquaredNorm}) == penalty
+    assert hash(penalty) == hash(copy.deepcopy(penalty))
+    if not isinstance(penalty, PredictionDiscrepancy) and "<" not in repr(penalty):
+        assert eval(repr(penalty), {**vars(gtvmin.penalties), "inf": np.inf}) == penalty
     with pytest.raises(AttributeError):
         penalty.p = 1.0  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", DIFFERENCES, ids=repr)
 def test_arguments_are_checked_and_left_alone(penalty: Penalty) -> None:
     z = np.array([3, -4], dtype=np.int8)
     for method in (penalty.value, penalty.prox, penalty.conjugate):
@@ -324,3 +366,166 @@ def test_arguments_are_checked_and_left_alone(penalty: Penalty) -> None:
             penalty.prox([1.0], step)
     with pytest.raises(TypeError, match="step must be a real number"):
         penalty.prox([1.0], "1")  # type: ignore[arg-type]
+
+
+# Huber and flow costs
+
+
+@given(stacks(spread=3), st.data())
+def test_huber_optimality_and_fenchel_young(stack: Any, data: st.DataObject) -> None:
+    """The prox satisfies ``v - z = step grad(z)``; Fenchel-Young sums are those of value, conjugate and product."""
+    m, dim, a, V = stack
+    knee = data.draw(arrays(float, m, elements=st.integers(1, 500).map(lambda k: k / 100)))
+    block = HuberPenalty(1.0).stack(a, dim)
+    block.knee[:] = knee
+    step = np.geomspace(1e-2, 1e2, m)
+    Z = block.prox(V, step)
+    size = np.linalg.norm(Z, axis=1)
+    gradient = (a / np.maximum(size, knee))[:, None] * Z
+    np.testing.assert_allclose(Z + step[:, None] * gradient, V, rtol=1e-10, atol=1e-12 * (1 + np.abs(V).max()))
+    np.testing.assert_allclose(block.gradient(Z), gradient, rtol=1e-13)
+    assert block.smoothness.tolist() == (a / knee).tolist()
+    U = block.project_domain(data.draw(arrays(float, (m, dim), elements=entries)))
+    U *= 1 - 1e-15
+    terms = block.fenchel_young(V, U)
+    direct = block.value(V) + block.conjugate(U) - (U * V).sum(axis=1)
+    assert (terms >= 0).all()
+    np.testing.assert_allclose(terms, direct, rtol=1e-9, atol=1e-12 * (1 + a.max() * np.abs(V).max()))
+    at_gradient = block.fenchel_young(V, (1 - 1e-15) * block.gradient(V))
+    assert (at_gradient <= 1e-12 * (block.value(V) + 1e-300)).all()
+    outside = (1 + 1e-9) * a[:, None] * np.eye(dim)[:1]
+    assert np.isinf(block.conjugate(outside)).all()
+    assert np.isinf(block.fenchel_young(V, outside)).all()
+    np.testing.assert_allclose(block.dual_gauge(outside), 1 + 1e-9, rtol=1e-12)
+
+
+def test_huber_is_the_envelope_of_the_norm() -> None:
+    """``min_v ||v|| + ||z - v||^2 / (2 delta)``, attained at the norm's prox."""
+    z = np.array([0.3, -2.0, 1.1])
+    for delta in (0.1, 2.0, 10.0):
+        near = Norm(2).prox(z, delta)
+        envelope = np.linalg.norm(near) + np.sum((z - near) ** 2) / (2 * delta)
+        assert HuberPenalty(delta).value(z) == pytest.approx(envelope, rel=1e-14)
+
+
+@given(stacks(spread=0), st.data())
+def test_flow_cost_in_stacks(stack: Any, data: st.DataObject) -> None:
+    """Every coordinate of every edge by itself: sums of the scalar function, boxes for the flows."""
+    m, dim, a, Z = stack
+    number = st.integers(0, 300).map(lambda k: k / 100)
+    cost, back_cost, capacity, back = (data.draw(arrays(float, m, elements=number)) for _ in range(4))
+    block = FlowCost(cost, capacity, back_cost, back).stack(a, dim)
+    c, b, high, low = (part[:, None] for part in (cost, back_cost, a * capacity, a * back))
+    value = high * np.maximum(Z - c, 0) + low * np.maximum(-Z - b, 0)
+    np.testing.assert_allclose(block.value(Z), value.sum(axis=1), rtol=1e-12, atol=1e-13)
+    U = data.draw(arrays(float, (m, dim), elements=entries))
+    inside = ((-low <= U) & (high >= U)).all(axis=1)
+    price = (np.maximum(U, 0) * c + np.maximum(-U, 0) * b).sum(axis=1)
+    np.testing.assert_allclose(block.conjugate(U), np.where(inside, price, np.inf), rtol=1e-12)
+    clipped = block.project_domain(U)
+    np.testing.assert_array_equal(clipped, np.clip(U, -low, high))
+    assert (block.dual_gauge(clipped) <= 1).all()
+    assert (block.dual_gauge(U)[~inside] > 1).all()
+    steps = np.full(m, 0.7)
+    moved = block.prox(Z, steps)
+    pulled = block.conjugate_prox_operator(1 / steps)(Z / 0.7)
+    np.testing.assert_allclose(moved + 0.7 * pulled, Z, atol=1e-12)
+    terms = block.fenchel_young(Z, clipped)
+    direct = block.value(Z) + block.conjugate(clipped) - (clipped * Z).sum(axis=1)
+    np.testing.assert_allclose(terms, direct, atol=1e-10)
+    assert (block.fenchel_young(moved, pulled) <= 1e-10).all()
+    assert isinstance(block._coordinates, IntervalBlocks)
+
+
+def test_flow_cost_by_hand() -> None:
+    """C35-like arc: nothing up to the cost, then the capacity; the way back has its own."""
+    arc = FlowCost(2.0, 3.0, 1.0, 5.0)
+    assert [arc.value([z]) for z in (-2.0, -1.0, 0.0, 2.0, 4.0)] == [5.0, 0.0, 0.0, 0.0, 6.0]
+    assert [arc.conjugate([u]) for u in (-6.0, -5.0, -1.0, 0.0, 1.0, 3.0, 3.1)] == [np.inf, 5, 1, 0, 2, 6, np.inf]
+    assert arc.reversed() == FlowCost(1.0, 5.0, 2.0, 3.0)
+    assert arc.reversed().value([4.0]) == arc.value([-4.0])
+    assert FlowCost(2.0, 3.0).reversed().value([1.0]) == FlowCost(2.0, 3.0).value([-1.0])
+    assert FlowCost(2.0, 3.0).value([3.0, -3.0]) == 6.0
+
+
+# Arguments that are no numbers, and those that do not fit one another
+
+
+REFUSED: list[tuple[Any, type[Exception], str]] = [
+    (lambda: HuberPenalty(0.0), ValueError, "delta must be > 0"),
+    (lambda: HuberPenalty("1"), TypeError, "delta must be a real number"),
+    (lambda: FlowCost(1.0, -1.0), ValueError, "capacity must be >= 0, got -1"),
+    (lambda: FlowCost(1.0, [1.0, -2.0]), ValueError, "capacity must be >= 0, got -2 at position 1"),
+    (lambda: FlowCost(1.0, np.inf), ValueError, "capacity has a inf value"),
+    (lambda: FlowCost(1.0, 1.0, back_capacity=-1.0), ValueError, "back_capacity must be >= 0"),
+    (lambda: FlowCost(1.0, 1.0, -2.0), ValueError, "cost 1 and back_cost -2 add up to less than 0"),
+    (lambda: FlowCost([0.0, -1.0], 1.0), ValueError, "cost -1 and back_cost -1 at position 1"),
+    (lambda: FlowCost([1.0, 1.0], [1.0, 1.0, 1.0]), ValueError, r"one entry per edge each, got cost \(2,\)"),
+    (lambda: FlowCost(np.ones((2, 2)), 1.0), ValueError, "cost must be one number or one per edge"),
+    (lambda: FlowCost(True, 1.0), TypeError, "cost must be a real number"),
+    (lambda: FlowCost(None, 1.0), TypeError, "cost must hold real numbers"),
+    (lambda: FlowCost([1.0, 2.0], 1.0).value([1.0]), ValueError, "evaluate the penalty of one edge"),
+    (lambda: FlowCost({("a", "b"): 1.0}, 1.0).value([1.0]), ValueError, "need a network"),
+    (lambda: PredictionDiscrepancy(), TypeError, "either test points X or matrices"),
+    (lambda: PredictionDiscrepancy(X, matrices=np.eye(3)), TypeError, "either test points X or matrices"),
+    (lambda: PredictionDiscrepancy(X, scale="median"), ValueError, "scale must be 'mean' or 'sum'"),
+    (lambda: PredictionDiscrepancy(X[0]), ValueError, "X must have shape"),
+    (lambda: PredictionDiscrepancy(np.empty((0, 3))), ValueError, "neither of them 0"),
+    (lambda: PredictionDiscrepancy({("a", "b"): [[np.nan]]}), ValueError, r"X of the edge \('a', 'b'\) has a nan"),
+    (lambda: PredictionDiscrepancy(matrices=X), ValueError, "must be a square matrix"),
+    (lambda: PredictionDiscrepancy(matrices=[[1.0, 1.0], [0.0, 1.0]]), ValueError, "must be symmetric"),
+    (
+        lambda: PredictionDiscrepancy(matrices=[[1.0, 2.0], [2.0, 1.0]]),
+        ValueError,
+        "got the eigenvalue -1",
+    ),
+    (lambda: PredictionDiscrepancy(X).value([1.0]), ValueError, "z must be a vector of 3 numbers"),
+    (lambda: Partial(3.0, [0]), TypeError, "penalty must be one of differences"),
+    (lambda: Partial(Mapped(Norm(2), (X, X)), [0]), TypeError, "penalty must be one of differences"),
+    (lambda: Partial(Norm(2), []), ValueError, "coordinates is empty"),
+    (lambda: Partial(Norm(2), [-1]), ValueError, "coordinates must be >= 0, got -1"),
+    (lambda: Partial(Norm(2), [1, 1]), ValueError, "coordinates repeat"),
+    (lambda: Partial(Norm(2), [0.5]), TypeError, "coordinates must be integers"),
+    (lambda: Partial(Norm(2), [3]).value([1.0]), ValueError, r"z must be a vector with the coordinates \(3,\)"),
+    (lambda: Mapped(Partial(Norm(2), [0]), (X, X)), TypeError, "penalty must be one of plain differences"),
+    (lambda: Mapped(Consensus(), (X, X)), ValueError, "not supported: take SquaredNorm"),
+    (lambda: Mapped(Norm(2), (X[0], X[0])), ValueError, "equally many rows"),
+    (lambda: Mapped(Norm(2), np.ones(3)), TypeError, r"must be a pair \(B, C\)"),
+    (lambda: Mapped(Norm(2), (X, X[:1])), ValueError, r"equally many rows, got \(2, 3\) and \(1, 3\)"),
+    (lambda: PerEdge([Norm(2)], [0, 1]), ValueError, "positions among the 1 kinds"),
+    (lambda: PerEdge([Norm(2)], [0.5]), ValueError, "one integer per edge"),
+    (lambda: PerEdge([Norm(2), 3.0], [0]), TypeError, "an edge's penalty must be a penalty"),
+    (lambda: PerEdge([Norm(2)], [0]).value([1.0]), ValueError, "evaluate one of PerEdge.kinds"),
+]
+
+
+@pytest.mark.parametrize(("declare", "error", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_cannot_be_declared(declare: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        declare()
+
+
+def test_declared_arrays_are_copies_that_nobody_can_change() -> None:
+    matrix, costs = np.eye(3), np.ones(2)
+    discrepancy, flow, mapped = PredictionDiscrepancy(matrix), FlowCost(costs, 1.0), Mapped(Norm(2), (matrix, matrix))
+    matrix[0, 0] = costs[0] = 7.0
+    assert discrepancy.value([1.0, 0.0, 0.0]) == pytest.approx(1 / 3)
+    assert flow.cost.tolist() == [1.0, 1.0]
+    for penalty in (discrepancy, flow, mapped):
+        for again in (penalty, copy.deepcopy(penalty), pickle.loads(pickle.dumps(penalty))):
+            assert again == penalty
+            for value in again.arguments().values():
+                for array in value if isinstance(value, tuple) else (value,):
+                    if isinstance(array, np.ndarray):
+                        with pytest.raises(ValueError, match="read-only"):
+                            array[...] = 0.0
+
+
+def test_penalties_are_equal_by_what_they_declare() -> None:
+    assert FlowCost([1.0, 2.0], 1.0) == FlowCost(np.array([1.0, 2.0]), 1.0)
+    assert FlowCost([1.0, 2.0], 1.0) != FlowCost([1.0, 2.5], 1.0)
+    assert Partial(Norm(2), [0, 1]) != Partial(Norm(1), [0, 1])
+    assert Mapped(Norm(2), (X, X)) != Mapped(Norm(2), (X, 2 * X))
+    assert PredictionDiscrepancy(X) != PredictionDiscrepancy(X, scale="sum")
+    assert HuberPenalty(1.0) != SquaredNorm()
+    assert len({Consensus(), Consensus(), HuberPenalty(1), HuberPenalty(1.0), Partial(Norm(2), [0])}) == 3
