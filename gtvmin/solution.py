@@ -121,7 +121,7 @@ class Solution:
         return pd.DataFrame(np.where(own, self.weights, np.nan), index=index, columns=columns)
 
     def structure(self) -> Structure:
-        """Which neighbours are proved equal or different at the optimum; see :func:`gtvmin.structure.prove_structure`."""
+        """Neighbours proved equal or different at the optimum; see :func:`gtvmin.structure.prove_structure`."""
         from gtvmin.structure import prove_structure
 
         return prove_structure(self.problem, self.certificate)
