@@ -140,10 +140,9 @@ class ClusterPath:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
-        n_lams, n_nodes, dim = self.W.shape
+        dim = self.problem.dim
         nodes = pd.Index(list(self.problem.network.nodes), tupleize_cols=False)
-        codes = [np.repeat(np.arange(n_lams), n_nodes), np.tile(np.arange(n_nodes), n_lams)]
-        index = pd.MultiIndex(levels=[pd.Index(self.lams), nodes], codes=codes, names=["lam", "node"])
+        index = pd.MultiIndex.from_product([pd.Index(self.lams), nodes], names=["lam", "node"])
         frame = pd.DataFrame(self.W.reshape(-1, dim), index=index, columns=[f"w{k}" for k in range(dim)])
         frame.insert(0, "cluster", self.labels.ravel())
         return frame

@@ -67,7 +67,7 @@ def fused_edges(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:
         error = float(spread * np.sqrt(certificate.relative_gap))
     floor = ROUNDING * float(np.abs(W).max())
     undecided = jump <= np.maximum(np.hypot(radius[tail], radius[head]), floor)
-    return undecided & ((jump <= max(SHARE * error, floor)) | _held(problem, certificate))
+    return np.asarray(undecided & ((jump <= max(SHARE * error, floor)) | _held(problem, certificate)))
 
 
 def _held(problem: GTVMin, certificate: Certificate) -> NDArray[np.bool_]:

@@ -212,11 +212,21 @@ def plot_paths(
     crowd = float(np.clip((200 / n_nodes) ** 0.5, 0.15, 1.0))
     lines = LineCollection(list(ways), colors=colours, linewidths=0.4 + 0.6 * crowd, alpha=0.25 + 0.45 * crowd)
     axes.add_collection(lines)
-    axes.scatter(*ways[:, 0].T, s=4 + 14 * crowd, c=colours, linewidths=0, zorder=3, label=_start_name(path))
+    axes.scatter(
+        ways[:, 0, 0], ways[:, 0, 1], s=4 + 14 * crowd, c=colours, linewidths=0, zorder=3, label=_start_name(path)
+    )
     ends = path.labels[-1]
     last = ways[np.unique(ends, return_index=True)[1], -1]
     axes.scatter(
-        *last.T, s=60, marker="X", c=INK, edgecolors="white", linewidths=0.8, zorder=4, label="centroids at the end"
+        last[:, 0],
+        last[:, 1],
+        s=60,
+        marker="X",
+        c=INK,
+        edgecolors="white",
+        linewidths=0.8,
+        zorder=4,
+        label="centroids at the end",
     )
     if dim == 1:
         axes.set_xlabel("lam")

@@ -245,6 +245,9 @@ def test_a_frame_keeps_labels():
     np.testing.assert_array_equal(frame["w0"].unstack()[["a", "b", "c"]], path.W[:, :, 0])
     assert path.at(2) == {"a": 0, "b": 0, "c": 1}
     assert path.position(2) == 2
+    pairs = gtv.FLNetwork.from_edges([(("Turku", 1), ("Turku", 2))])
+    frame = gtv.clusterpath([[0.0], [1.0]], [0.1], weights=pairs).to_frame()
+    assert frame.index.tolist() == [(0.1, ("Turku", 1)), (0.1, ("Turku", 2))]
 
 
 def test_other_losses_have_a_path_too():
