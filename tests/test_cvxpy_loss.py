@@ -76,7 +76,7 @@ def test_prox_and_conjugate_are_what_cvxpy_finds(name: str, step: float) -> None
     conjugate, conditions = blocks.conjugate_to_cvxpy(cp.Constant(s[None]))
     assert solve(cp.Problem(cp.Minimize(conjugate), conditions)) == pytest.approx(supremum, rel=1e-5, abs=1e-5)
     # as a subgradient it is in the domain of the conjugate
-    assert blocks.dual_gauge(s[None])[0] <= 1.0 or name == "affine"
+    assert blocks.dual_gauge(s[None])[0] <= (1e-6 if "quad" in name or name == "squares" else 1.0) or name == "affine"
     np.testing.assert_allclose(blocks.project_domain(s[None])[0], s, atol=1e-7)
 
 

@@ -19,7 +19,7 @@ from gtvmin.losses.log_sum_exp import LogSumExpBlocks
 from gtvmin.losses.logistic import LogisticBlocks
 from gtvmin.losses.poisson import PoissonBlocks
 from gtvmin.losses.relative_entropy import relative_entropy
-from likelihoods import LogisticRow, PoissonRow, SoftmaxRow
+from likelihoods import LogisticRow, PoissonRow, SoftmaxRow, exact
 
 Array = np.ndarray[Any, Any]
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
@@ -202,9 +202,9 @@ def test_fenchel_young_is_exact_within_its_rounding(case: Any, data: st.DataObje
     p = data.draw(st.sampled_from([block.gradient(other), block.gradient(t), block.gradient(t * (1 + 1e-9))]))
     if not np.isfinite(p).all():
         return
-    found, exact = float(block.fenchel_young(t, p)[0]), truth.fenchel_young(t[0], p[0])
+    found, expected = float(block.fenchel_young(t, p)[0]), truth.fenchel_young(t[0], p[0])
     assert found >= 0
-    assert abs(found - exact) <= block.rounding(t, p)[0] + 16 * EPS * exact
+    assert abs(found - expected) <= block.rounding(t, p)[0] + 16 * EPS * expected
 
 
 @given(rows(), st.data())
@@ -236,18 +236,54 @@ def test_gradients_are_differences_of_values(case: Any, data: st.DataObject) -> 
     np.testing.assert_array_equal(block.subgradient(t)[0], gradient)
 
 
-@given(st.floats(-700, 1), st.floats(-1, 1))
-def test_relative_entropy_keeps_its_digits(log_m: float, difference: float) -> None:
-    from likelihoods import exact
-    from likelihoods import relative_entropy as truth
+@given(st.floats(-8, 0.7).map(lambda e: 10.0**e), st.booleans())
+def test_relative_entropy_keeps_its_digits(size: float, negative: bool) -> None:
+    """``e^x - 1 - x`` for q = 1 and m = e^x, where no logarithm is rounded."""
+    x = -size if negative else size
+    found = float(relative_entropy(np.array([1.0]), np.array([x]))[0])
+    (point,) = exact(x)
+    assert found == pytest.approx(float(point.exp() - 1 - point), rel=1e-14)
 
-    q = float(np.exp(log_m) * (1 + 1e-3 * difference))
-    q_exact, log_exact = exact(q, log_m)
-    expected = float(truth(q_exact, log_exact.exp()))
-    found = float(relative_entropy(np.array([q]), np.array([log_m]))[0])
-    # the logarithm of q is rounded: an error of that size in x moves q (e^x - 1 - x) by q x of it
-    x = abs(float(log_exact - q_exact.ln()))
-    assert found == pytest.approx(expected, rel=1e-13, abs=4 * EPS * q * (x + EPS * 700) * (1 + abs(log_m)))
+
+def test_relative_entropy_at_the_ends() -> None:
+    q = np.array([0.0, 0.0, 1e-300, 1e300, 1.0])
+    log_m = np.array([-1e8, 2.0, 5.0, -1e3, 1e3])
+    expected = [0.0, np.exp(2.0), np.exp(5.0), 1e300 * (np.log(1e300) + 1e3 - 1), np.inf]
+    np.testing.assert_allclose(relative_entropy(q, log_m), expected, rtol=1e-14)
+
+
+def test_a_dual_that_sums_to_zero_only_nearly_is_charged() -> None:
+    """The last bit of the sum weighs as much as the logarithm of the smallest probability."""
+    truth, block = SoftmaxRow(1.0, 0), LogSumExpBlocks(np.ones(1), np.eye(4)[[0]])
+    scores = np.array([[-1.0, -1.0, -100.0, 2.0]])
+    dual = block.gradient(np.array([[-1.0, -0.8, -100.0, 2.0]]))
+    found, expected = block.fenchel_young(scores, dual)[0], truth.fenchel_young(scores[0], dual[0])
+    assert abs(found - expected) > 1e-16
+    assert abs(found - expected) <= block.rounding(scores, dual)[0]
+    assert block.rounding(scores, dual)[0] < 1e-12
+
+
+@pytest.mark.parametrize("z", [-30.0, -300.0])
+def test_small_duals_keep_their_digits(z: float) -> None:
+    """``p = omega exp(t)`` and ``t = z - p`` for a count of zero; the mirror image for a well classified point."""
+    p = PoissonBlocks(np.array([2.0]), np.zeros(1)).conjugate_prox_operator(np.ones(1))(np.array([[z]]))
+    assert p[0, 0] == pytest.approx(2 * np.exp(z), rel=1e-11)
+    p = LogisticBlocks(np.array([2.0])).conjugate_prox_operator(np.ones(1))(np.array([[-z]]))
+    assert p[0, 0] == pytest.approx(-2 * np.exp(z), rel=1e-11)
+    S = LogSumExpBlocks(np.array([2.0]), np.eye(3)[[1]]).conjugate_prox_operator(np.ones(1))(np.array([[0, -z, 0]]))
+    assert S[0] == pytest.approx([2 * np.exp(z), -4 * np.exp(z), 2 * np.exp(z)], rel=1e-11)
+
+
+def test_duals_of_many_badly_classified_points_stay_in_the_domain() -> None:
+    """The largest entry is one less the others: rounding must not carry a row past its corner."""
+    rng = np.random.default_rng(6)
+    block = LogSumExpBlocks(np.full(3000, 0.1), np.eye(7)[np.zeros(3000, dtype=int)])
+    Z = rng.standard_normal((3000, 7)) + 100.0 * (1.0 - block.indicator)
+    P = block.conjugate_prox_operator(np.ones(3000))(Z)
+    assert (P[:, 0] >= -0.1).all()
+    assert np.isfinite(block.conjugate(P)).all()
+    assert np.isfinite(block.conjugate(block.gradient(Z))).all()
+    assert np.isfinite(block.conjugate(block.project_domain(Z))).all()
 
 
 def test_nothing_overflows() -> None:
@@ -259,6 +295,7 @@ def test_nothing_overflows() -> None:
     counts = gtv.Poisson([[1.0]], [2.0])
     assert [counts.value([s]) for s in (-1e3, 0.0, 1e3)] == [2e3, 1.0, np.inf]
     assert counts.gradient([1e3])[0] == np.inf
+    assert gtv.Poisson([[1.0]], [1e200]).value([1e200]) == np.inf
     classes = gtv.Softmax([[1.0]], [0], classes=3)
     assert classes.value([-1e8, 1e8, 0.0]) == 2e8
     np.testing.assert_array_equal(classes.gradient([-1e8, 1e8, 0.0]), [-1.0, 1.0, 0.0])

@@ -71,9 +71,15 @@ def test_sample_weights_are_repeated_rows(make: Any, scale: str) -> None:
     np.testing.assert_allclose(weighted.gradient(w), repeated.gradient(w), atol=1e-13 * weights.sum())
 
 
-@pytest.mark.parametrize(
-    "loss", [*(make(sample_weight=[1, 2, 3, 1, 1, 0]) for make in MAKERS), gtv.Ball(2.0, [1.0, 0.0])]
-)
+STORED = [
+    *(make(sample_weight=[1, 2, 3, 1, 1, 0]) for make in MAKERS),
+    softmax(classes=5),
+    gtv.Ball(2.0, [1.0, 0.0]),
+    gtv.Ball(0.5, 1.0) + gtv.Zero(2),
+]
+
+
+@pytest.mark.parametrize("loss", STORED, ids=repr)
 def test_files_hold_the_loss(loss: gtv.Loss, tmp_path: Path) -> None:
     net = gtv.FLNetwork(nx.path_graph(2))
     problem = gtv.GTVMin(net, [loss, gtv.Zero()], penalty=gtv.Norm(1), alpha=0.5)
