@@ -25,6 +25,8 @@ KNOWN_FAILURES: Mapping[str, Mapping[str, str]] = MappingProxyType(
                 "clustering_blobs",
                 "clustering_large_units",
                 "logistic_barbell",
+                "robust_outliers",
+                "robust_edges",
             )
         }
     }

@@ -42,8 +42,9 @@ class Transformed:
 
 
 def relabelled(problem: GTVMin) -> Transformed:
-    """The same devices in the same order under other names."""
-    names = [f"device {i}" for i in range(problem.network.n_nodes)]
+    """The same devices in the same order under other names, whose alphabetical order is the reverse one."""
+    n = problem.network.n_nodes
+    names = [f"device {n - i:06d}" for i in range(n)]
     return Transformed(_declare(problem, names, _ends(problem)), lambda W: W)
 
 
@@ -92,7 +93,7 @@ def split_edge(problem: GTVMin) -> Transformed:
 
 
 def duplicated_rows(problem: GTVMin) -> Transformed:
-    """Every data point twice, each with half of its weight in sums; means stay as they are."""
+    """Every data point twice at half of its weight, the first one of a device three times at a third of it."""
     if not any(loss.n_samples for loss in problem.losses):
         raise NotApplicableError("no loss has data points")
     losses = [_twice(loss) for loss in problem.losses]
@@ -174,9 +175,10 @@ def _atom_twice(atom: Loss) -> Loss:
     declared = atom.arguments()
     if not {"X", "y", "scale", "sample_weight"} <= declared.keys():
         raise NotApplicableError(f"the data points of {atom!r} are not arguments X, y and sample_weight")
-    weight = declared["sample_weight"]
-    if declared["scale"] == "sum":
-        weight = np.full(atom.n_samples, 0.5) if weight is None else 0.5 * weight
-    declared |= {name: np.concatenate([declared[name]] * 2) for name in ("X", "y")}
-    declared["sample_weight"] = None if weight is None else np.concatenate([weight, weight])
-    return type(atom)(**declared)
+    given = declared["sample_weight"]
+    weight = np.ones(atom.n_samples) if given is None else given
+    rows = np.concatenate([np.arange(atom.n_samples), np.arange(atom.n_samples), [0]])
+    copies = np.where(rows == 0, 3, 2)
+    return type(atom)(
+        **declared | {"X": declared["X"][rows], "y": declared["y"][rows], "sample_weight": weight[rows] / copies}
+    )

@@ -97,9 +97,9 @@ class SolverUnderTest:
     def trial(self, instance: Instance) -> Trial:
         """The run on an instance that several checks look at; done once."""
         if self._last is None or self._last[0] != instance:
-            problem = instance.problem()
+            problem = instance.problem()  # to judge by: the solver gets one of its own, which it may damage
             try:
-                trial = Trial(problem, self.run(problem), None)
+                trial = Trial(problem, self.run(instance.problem()), None)
             except Exception as error:
                 trial = Trial(problem, None, error)
             self._last = instance, trial

@@ -44,7 +44,7 @@ SMALL = 1e-4
 
 
 def check_relabelling(solver: Any, instance: Instance) -> Finding:
-    """Devices under other names, in the same order: the same answer.
+    """Devices under other names, in the same order, which is not the alphabetical one: the same answer.
 
     Fault: labels are sorted, or taken for positions.
     """
@@ -94,11 +94,11 @@ def check_split_edge(solver: Any, instance: Instance) -> Finding:
 
 
 def check_duplicate_rows(solver: Any, instance: Instance) -> Finding:
-    """Every data point twice, at half of its weight: the same answer.
+    """Every data point twice, the first three times, at a half and a third of its weight: the same answer.
 
     Fault: the number of rows in the wrong place, sample weights that are not used.
     """
-    return _same(solver, instance, duplicated_rows, "every data point twice")
+    return _same(solver, instance, duplicated_rows, "every data point several times at a share of its weight")
 
 
 def check_two_copies(solver: Any, instance: Instance) -> Finding:

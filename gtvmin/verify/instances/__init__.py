@@ -6,12 +6,21 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from gtvmin.verify.instances import classification, clustering, flow, hard, network_lasso, quadratic, real
+from gtvmin.verify.instances import (
+    classification,
+    clustering,
+    flow,
+    hard,
+    network_lasso,
+    quadratic,
+    real,
+    robust,
+)
 from gtvmin.verify.instances.instance import Instance
 
 __all__ = ["Instance", "suite", "suites"]
 
-FAMILIES = (quadratic, network_lasso, clustering, classification, flow, real, hard)
+FAMILIES = (quadratic, network_lasso, clustering, classification, robust, flow, real, hard)
 
 SUITES: Mapping[str, str] = MappingProxyType(
     {
