@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import gtvmin as gtv
+from gtvmin.errors import ConvergenceWarning
 from models import FITTING, PENALTIES, half_squares, methods, point_problem, scalar_problem
 
 
@@ -151,3 +152,39 @@ def test_c57_weather_stations(shared_data: Path, alpha: float, optimum: float) -
     assert solution.objective == pytest.approx(optimum, rel=2e-8)
     if alpha == 10.0:
         assert solution.weights.mean(axis=0) == pytest.approx([0.702483, 1.81984], abs=2e-4)
+
+
+def test_c01_two_scalar_unknowns() -> None:
+    """C01, snapvx issues #38, #40, #26: x1^2 with x1 <= 10, |x2 + 3|, and the squared difference; by hand 2.5."""
+    losses = {
+        1: gtv.SquaredError([[1.0]], [0.0]) + gtv.Box(-np.inf, 10.0),
+        2: gtv.LeastAbsolute([[1.0]], [-3.0]),
+    }
+    solution = gtv.GTVMin(nx.Graph([(1, 2)]), losses, penalty=gtv.SquaredNorm(), alpha=1.0).solve(gap=1e-9)
+    assert solution[1].shape == (1,)
+    assert solution.objective == pytest.approx(2.5, rel=1e-8)
+    assert (solution[1][0], solution[2][0]) == pytest.approx((-0.5, -1.0), abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["adaptive_primal_dual", "primal_dual", "cvxpy"])
+def test_c04_two_back_ends_one_answer(method: str) -> None:
+    """C04, snapvx issue #31: absolute deviations on a path; by hand 5, 8 and 10 for alpha 0.5, 1 and 10."""
+    y = [0.0, 2.0, 1.0, 4.0, 3.0, 6.0]
+    losses = [gtv.LeastAbsolute([[1.0]], [target]) for target in y]
+    for alpha, optimum in ((0.5, 5.0), (1.0, 8.0), (10.0, 10.0)):
+        solution = gtv.GTVMin(nx.path_graph(6), losses, penalty=gtv.Norm(1), alpha=alpha).solve(method)
+        assert solution.is_certified
+        assert solution.objective == pytest.approx(optimum, rel=2e-6)
+
+
+def test_c04_a_random_walk_of_500_points() -> None:
+    """C04: the optimum is 1111.645960; an answer that has not converged is flagged, not returned in silence."""
+    y = np.cumsum(np.random.default_rng(31).normal(size=500))
+    losses = [gtv.LeastAbsolute([[1.0]], [target]) for target in y]
+    problem = gtv.GTVMin(nx.path_graph(500), losses, penalty=gtv.Norm(1), alpha=10.0)
+    assert problem.solve(method="cvxpy").objective == pytest.approx(1111.645960, rel=1e-6)
+    with pytest.warns(ConvergenceWarning, match="after 50 iterations"):
+        assert not problem.solve(max_iter=50).is_certified
+    solution = problem.solve(gap=1e-4)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(1111.645960, rel=1e-4)
