@@ -74,6 +74,9 @@ class GTVMin:
     Chapter 3 of A. Jung, "Federated Learning: From Theory to Practice" (2025).  The dual is
     ``max_U - sum_i L_i^*(-(D^T U)_i) - sum_e alpha A_e phi^*(U_e / (alpha A_e))``, with U_e the flow from tail to head.
 
+    Every loss belongs to one device: a data term that mixes them, such as ``||y - A w||^2`` with a matrix A that is not
+    (block) diagonal, is not of this form and cannot be declared.
+
     Where numbers of parameters differ, arrays of parameters have as many columns as the largest, ``dim``, and zeros
     beyond each device's own.  :meth:`couple` adds further families of edges; arrays of flows have one row per edge of
     all families, those of ``network`` first.

@@ -22,7 +22,7 @@ import gtvmin as gtv
 from gtvmin.errors import ConvergenceWarning, DisconnectedWarning, HierarchyError
 from gtvmin.merge_range import merge_range
 from gtvmin.merge_tree import follow
-from gtvmin.plotting import plot_dendrogram, plot_paths
+from gtvmin.plotting import plot_dendrogram, plot_network, plot_paths
 from test_clustering import NORMS, edge_list, optimum
 
 LINE = [[0.0], [1.0], [5.0]]
@@ -359,6 +359,14 @@ def test_figures_without_axes_are_new_ones(moons_path):
         axes = plot(moons_path)
         assert axes.figure is plt.gcf()
         plt.close(axes.figure)
+
+
+def test_points_are_not_drawn_as_devices_without_data():
+    axes = draw(plot_network(gtv.ConvexClustering([[0.0, 0.0], [1.0, 2.0]]).solve(), ax=Figure().add_subplot()))
+    assert axes.get_legend() is None or "device without data" not in [
+        t.get_text() for t in axes.get_legend().get_texts()
+    ]
+    assert len([artist for artist in axes.collections if isinstance(artist, PathCollection)]) == 1
 
 
 @pytest.mark.parametrize("dims", [(0, 2), (0,), (0, 0.5), (-1, 0)])
