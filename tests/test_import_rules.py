@@ -41,7 +41,7 @@ STANDARD_FORM = "gtvmin.solvers.standard_form"
 # What states a problem in arrays, and solves nothing.
 ARRAYS = {STANDARD_FORM, "gtvmin.solvers.linear_maps"}
 KERNELS = "gtvmin.solvers.operators"
-ROW_KERNELS = "gtvmin.solvers.row_prox"
+ROW_KERNELS = {"gtvmin.solvers.row_prox", "gtvmin.solvers.semismooth_newton"}
 SLOW_TO_IMPORT = {"cvxpy", "matplotlib", "numba", "pandas", "sklearn"}
 TERMINAL = {"click", "rich"}
 
@@ -87,7 +87,7 @@ def declarations_know_no_solution(tree: Tree) -> Iterator[str]:
 
     A prox may call a compiled kernel; since kernels load numba, it imports them where it calls them.
     """
-    below = {"gtvmin.solvers", *ARRAYS, KERNELS, ROW_KERNELS}
+    below = {"gtvmin.solvers", *ARRAYS, KERNELS, *ROW_KERNELS}
     for module, imports in tree.items():
         if inside(module, "gtvmin.network", "gtvmin.losses", "gtvmin.penalties"):
             for line in imports:

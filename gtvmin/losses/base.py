@@ -127,12 +127,16 @@ class Loss(ABC):
         return np.asarray(block.gradient(row)[0])
 
     def prox(self, v: ArrayLike, step: float = 1.0) -> Array:
-        """``argmin_w loss(w) + ||w - v||^2 / (2 step)``, shape (dim,)."""
+        """``argmin_w loss(w) + ||w - v||^2 / (2 step)``, shape (dim,), to rounding.
+
+        With a :class:`CvxpyLoss` it is as accurate as that loss's solver.  A ValueError tells if the loss is infinite
+        everywhere, because its constraints contradict each other.
+        """
         block, row = self._block(v)
         return np.asarray(block.prox(row, np.array([positive_number(step, "step")]))[0])
 
     def conjugate(self, s: ArrayLike) -> float:
-        """``sup_w <s, w> - loss(w)``, ``inf`` outside its domain."""
+        """``sup_w <s, w> - loss(w)``, ``inf`` outside its domain; an upper estimate, to rounding."""
         block, row = self._block(s)
         return float(block.conjugate(row)[0])
 

@@ -203,6 +203,18 @@ class QuadraticBlocks(BlockFunction):
         offset -= np.einsum("ijk,ik->ij", matrix, step[:, None] * self.tilt)
         return lambda V: multiply_blocks(matrix, V, offset)
 
+    def metric_roots(self, step: Array) -> Array:
+        """Matrices ``R_i`` with ``R_i^T R_i = (Q_i + I/step_i)^{-1}`` (n_rows, dim, dim); a step may be infinite."""
+        sigma, right, _ = self._rotated
+        return np.asarray(right / np.sqrt(1.0 / step[:, None] + sigma**2)[:, :, None])
+
+    def root_gradient(self, devices: NDArray[np.int64], W: Array, roots: Array) -> Array:
+        """``R_i`` times the gradient, for some devices: where Q_i is zero no rounding of large residuals is left."""
+        sigma, right, targets = (part[devices] for part in self._rotated)
+        along = sigma * (sigma * np.einsum("ikj,ij->ik", right, W) - targets)
+        length = np.linalg.norm(roots, axis=2)  # they are rotated as the squares are
+        return np.asarray(length * along + np.einsum("ikj,ij->ik", roots, self.tilt[devices]))
+
     def _squared_dual_norm(self, R: Array) -> Array:
         """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
         scale, values, vectors = self._spectrum

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.losses.base import Loss
+from gtvmin.losses.cone_program import ConeProgram
 from gtvmin.losses.local import LocalBlocks
 from gtvmin.losses.padding import pad_quadratics, pad_rows
 from gtvmin.losses.quadratic import QuadraticBlocks, QuadraticLoss
+from gtvmin.losses.row_systems import known
 from gtvmin.losses.rows import RowLoss, stack_rows
 from gtvmin.solvers.standard_form import BlockFunction, Term
 
@@ -54,4 +57,16 @@ def split_losses(
         blocks, rows = QuadraticBlocks.stack(quadratic, dim), stack_rows(others, len(losses), dim)
     else:
         blocks, rows = QuadraticBlocks.stack(pad_quadratics(quadratic, dims, dim), dim), pad_rows(others, dims, dim)
-    return blocks, rows, LocalBlocks(blocks, rows) if rows else blocks
+    opaque = {device for device, _, atom in others if not known(atom.function)}
+    programs = {
+        device: partial(_whole_program, losses[device], dim if dims is None else int(dims[device])) for device in opaque
+    }
+    return blocks, rows, LocalBlocks(blocks, rows, programs) if rows else blocks
+
+
+def _whole_program(loss: Loss, dim: int) -> ConeProgram:
+    """A loss of ``dim`` parameters as a cone program."""
+    import cvxpy as cp
+
+    w = cp.Variable(dim)
+    return ConeProgram.of(loss.to_cvxpy(w), [], w)

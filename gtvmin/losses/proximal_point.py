@@ -1,0 +1,127 @@
+"""Conjugates of whole losses, by the proximal point method.
+
+``f^*(s) = -min_w f(w) - <s, w>`` is approached by ``w <- prox_{step f}(w + step s)`` with growing steps (R. T.
+Rockafellar, "Monotone operators and the proximal point algorithm", SIAM J. Control Optim. 14 (1976),
+doi:10.1137/0314056).  The move over the step tends to the distance of s from the domain of ``f^*`` (A. Pazy,
+"Asymptotic behavior of contractions in Hilbert space", Israel J. Math. 9 (1971), doi:10.1007/BF02771588).  The duals of
+the rows at the end split s between the parts of f: a bound from above whose error is of second order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gtvmin.losses.ball import BallBlocks
+from gtvmin.losses.row_systems import INTERVAL
+from gtvmin.solvers.standard_form import Array
+
+if TYPE_CHECKING:
+    from gtvmin.losses.local import LocalBlocks
+
+__all__ = ["row_duals"]
+
+STEPS = 25
+GROWTH = 100.0
+# The first step, in natural units of the loss.
+FIRST_STEP = 10.0
+# A slope below this share of the slopes that cancel in it is rounding.
+FLAT = 1e-14
+# One more step corrects the rounding of the first.
+AT_LEAST = 2
+# A distance from the conjugate's domain above this share is no rounding.
+OUTSIDE = 1e-10
+
+Split = tuple[list[Array], Array, NDArray[np.bool_]]
+
+
+def row_duals(local: LocalBlocks, S: Array) -> Split:
+    """Duals of the rows at which the conjugate is reached.
+
+    Returns
+    -------
+    duals : list of arrays
+        One per term, of the shape of its rows, each in the domain of its function's conjugate.
+    rest : array (n_rows, dim)
+        ``s - sum_k K_k^T p_k``, projected onto the span of the domain of the quadratic part's conjugate.
+    inside : bool array (n_rows,)
+        Whether the projection moved a row by no more than rounding: otherwise its conjugate is infinite.
+    """
+    quadratic = local.quadratic_part
+    W = np.zeros_like(S)
+    step = _first_step(local, S)
+    lines = [np.zeros(len(system.rows.owner)) for _, system in local.systems]
+    for iteration in range(STEPS):
+        before = W
+        for k, (devices, system) in enumerate(local.systems):
+            roots = local.roots(devices, system, step)
+            g = local.push(devices, system, roots, W, S)
+            W, lines[k], violation = system.solver(roots)(W, lines[k], g)
+            local.check(system, violation)
+        duals = _collect(local, lines)
+        slope = np.linalg.norm(W - before, axis=1) / step
+        moving = slope > FLAT * _throughput(local, S, W, duals)
+        if iteration + 1 >= AT_LEAST and not moving.any():
+            break
+        step = np.where(moving, GROWTH * step, step)
+    net = S - _pull(local, duals)
+    rest = quadratic.project_dual(net)
+    _give_to_balls(local, duals, net - rest)
+    net = S - _pull(local, duals)
+    rest = quadratic.project_dual(net)
+    off = np.linalg.norm(net - rest, axis=1)
+    return duals, rest, np.asarray(off <= OUTSIDE * _throughput(local, S, W, duals))
+
+
+def _first_step(local: LocalBlocks, S: Array) -> Array:
+    """Infinite where the quadratic part is strictly convex; elsewhere a length over a slope, or over a curvature."""
+    quadratic = local.quadratic_part
+    curvature = quadratic.smoothness
+    slope = np.linalg.norm(S - quadratic.gradient(np.zeros_like(S)), axis=1)
+    length = np.zeros(local.n_rows)
+    for devices, system in local.systems:
+        size, own = np.linalg.norm(system.rows.X, axis=1), np.repeat(devices, len(system.members) // len(devices))
+        reach = np.where(system.rows.table[:, 0] == INTERVAL, np.abs(system.rows.target), 1.0)
+        np.maximum.at(length, own[system.rows.owner], reach / np.where(size > 0, size, 1.0))
+    with np.errstate(divide="ignore"):
+        of_curvature = np.where(curvature > 0, 1.0 / curvature, 0.0)
+        natural = np.maximum(of_curvature, np.where(slope > 0, length / slope, 0.0))
+    return np.where(quadratic.full_span, np.inf, FIRST_STEP * np.where(natural > 0, natural, 1.0))
+
+
+def _collect(local: LocalBlocks, lines: list[Array]) -> list[Array]:
+    """Duals of all terms from those of the systems' lines."""
+    shapes = [(term.map.n_rows, term.map.width) for term in local.rows]
+    ends = np.cumsum([rows * width for rows, width in shapes])
+    flat = np.zeros(ends[-1])
+    for (_, system), part in zip(local.systems, lines, strict=True):
+        np.add.at(flat, system.rows.source, part)
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+
+
+def _pull(local: LocalBlocks, duals: list[Array]) -> Array:
+    """``sum_k K_k^T p_k``."""
+    total = np.zeros((local.n_rows, local.dim))
+    for term, dual in zip(local.rows, duals, strict=True):
+        total += term.map.adjoint(dual)
+    return total
+
+
+def _throughput(local: LocalBlocks, S: Array, W: Array, duals: list[Array]) -> Array:
+    """Sum of the sizes of the slopes that cancel in each device."""
+    quadratic = local.quadratic_part
+    total: Array = np.linalg.norm(S, axis=1) + np.linalg.norm(quadratic.gradient(W), axis=1)
+    total += np.linalg.norm(quadratic.tilt, axis=1)
+    for term, dual in zip(local.rows, duals, strict=True):
+        np.add.at(total, term.map.ends[0], term.map.sizes()[0] * np.linalg.norm(dual, axis=1))
+    return total
+
+
+def _give_to_balls(local: LocalBlocks, duals: list[Array], left: Array) -> None:
+    """Any vector is in the domain of a ball's conjugate: what the solution leaves over goes there."""
+    for term, dual in zip(local.rows, duals, strict=True):
+        if isinstance(term.function, BallBlocks):
+            devices, first = np.unique(term.map.ends[0], return_index=True)
+            dual[first] += left[devices]
