@@ -46,7 +46,7 @@ def step_of_squares(data: ExactProblem, missing: Array) -> Array:
     step = np.zeros(len(data.owner))
     root = np.array([nearest_float(1 / f.curvature) ** 0.5 if mine else 0.0 for f, mine in data.marked_squares()])
     scaled = root[:, None] * data.X
-    wanted = np.isfinite(missing).all(axis=1) & missing.any(axis=1)
+    wanted = np.asarray(np.isfinite(missing).all(axis=1) & missing.any(axis=1))
     for i, own in enumerate(groups(data.owner, data.n_nodes)):
         own = own[root[own] > 0]
         if wanted[i] and len(own) and np.isfinite(scaled[own]).all():

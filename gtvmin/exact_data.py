@@ -116,7 +116,7 @@ class ExactProblem:
     def square(self) -> NDArray[np.bool_]:
         """Rows of weighted squares (R,); the others are those of the standard form's terms."""
         bent = (f.curvature > 0 and f.left == f.right for f in self.functions)
-        return self.free & np.fromiter(bent, bool, len(self.functions))
+        return np.asarray(self.free & np.fromiter(bent, bool, len(self.functions)))
 
     def marked_squares(self) -> Iterable[tuple[RowFunction, bool]]:
         """All functions, and whether they are squares."""

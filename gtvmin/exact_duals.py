@@ -109,7 +109,9 @@ def _close(data: ExactProblem, U: Array, rows: Array) -> ExactDuals | None:
     duals = ExactDuals(flows, grid, [1] * len(flows), [Fraction(value, 1 << dual_grid) for value in numbers.tolist()])
     kept = np.array([a > 0 for a in data.strength], dtype=bool)
     links = (np.ones(int(kept.sum())), (data.tail[kept], data.head[kept]))
-    labels = connected_components(sparse.coo_array(links, shape=(data.n_nodes, data.n_nodes)), directed=False)[1]
+    labels = connected_components(sparse.coo_array(links, shape=(data.n_nodes, data.n_nodes)), directed=False)[
+        1
+    ].astype(np.int64)
     tree, edge_of = choose_forest(data, U, kept)
     components = groups(labels)
     lifted = X << (grid - data_grid)

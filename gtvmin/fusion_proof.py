@@ -78,26 +78,55 @@ def layers_of(problem: GTVMin, W: Array, U: Array) -> list[Layer]:
     return [Layer(W, slack, capacity, unique=False, factor=float(np.sqrt(dim)))]
 
 
-def least_distance(layer: Layer, ends: Ends, mu: Array, gap: float) -> Array:
-    """Lower bound of the distance of the ends of every edge at the optimum (n_edges,), zero where there is none."""
+def least_distance(layer: Layer, ends: Ends, curvature: Array, gap: float) -> Array:
+    """Lower bound of the distance of the ends of every edge at the optimum (n_edges,), zero where there is none.
+
+    Parameters
+    ----------
+    layer : Layer
+        The coordinates.
+    ends : pair of int arrays (n_edges,)
+        Tails and heads.
+    curvature : array (n_nodes, k, k)
+        Matrices ``Q_i`` such that each loss less ``w^T Q_i w / 2`` is convex.
+    gap : float
+        The certified gap.
+    """
     tail, head = ends
-    with np.errstate(divide="ignore"):
-        inverse = np.where(mu > 0, 1.0 / mu, np.inf)
-
-    def distance(i: NDArray[np.int64], j: NDArray[np.int64]) -> Array:
-        reach = np.sqrt(2.0 * gap * (inverse[i] + inverse[j])) if gap > 0 else np.zeros(len(i))
-        return np.asarray(np.linalg.norm(layer.W[j] - layer.W[i], axis=1) - (1.0 + MARGIN) * reach)
-
-    apart = np.maximum(distance(tail, head), 0.0)
-    order = np.argsort(mu)
-    for threshold, labels in _components(layer, ends, apart > 0):
-        anchor = np.zeros(len(mu), dtype=np.int64)
-        anchor[labels[order]] = order  # the last one written is the most strongly convex
-        own = anchor[labels]
+    own = np.arange(len(layer.W))
+    apart = np.maximum(_distance(layer, ends, own, curvature, gap, 0.0), 0.0)
+    split = apart > 0
+    for threshold, labels in _components(layer, ends, split):
         between = np.flatnonzero(labels[tail] != labels[head])
-        bound = distance(own[tail[between]], own[head[between]]) - (1.0 + MARGIN) * layer.factor * gap / threshold
+        bound = _distance(layer, (tail[between], head[between]), labels, curvature, gap, gap / threshold)
         apart[between] = np.maximum(apart[between], bound)
     return apart
+
+
+def _distance(layer: Layer, ends: Ends, labels: NDArray[np.int64], curvature: Array, gap: float, drift: float) -> Array:
+    """Lower bound of the distance of devices of different groups, paths within which add up to at most ``drift``."""
+    count, k = int(labels.max()) + 1, layer.W.shape[1]
+    total, moment = np.zeros((count, k, k)), np.zeros((count, k))
+    np.add.at(total, labels, curvature)
+    np.add.at(moment, labels, np.einsum("ijk,ik->ij", curvature, layer.W))
+    values = np.linalg.eigvalsh(total)
+    least, trace = values[:, 0] - MARGIN * values[:, -1], np.einsum("ijj->i", total)
+    held = least > 0
+    mean = np.zeros((count, k))
+    mean[held] = np.linalg.solve(total[held], moment[held][:, :, None])[:, :, 0]
+    inverse, stretch = np.zeros(count), np.zeros(count)
+    inverse[held] = 1.0 / least[held]
+    stretch[held] = trace[held] * inverse[held]
+    rounding = 16.0 * k * float(np.finfo(float).eps) * float(np.abs(layer.W).max(initial=0.0)) * stretch
+    stretch[np.bincount(labels, minlength=count) == 1] = 0.0
+    i, j = (labels[end] for end in ends)
+    known = np.flatnonzero(held[i] & held[j])
+    out = np.full(len(i), -np.inf)
+    i, j = i[known], j[known]
+    reach = np.sqrt(2.0 * gap * (inverse[i] + inverse[j])) + rounding[i] + rounding[j]
+    reach += layer.factor * drift * np.sqrt(np.maximum(stretch[i], stretch[j]))
+    out[known] = np.linalg.norm(mean[j] - mean[i], axis=1) - (1.0 + MARGIN) * reach
+    return out
 
 
 def proved_equal(layer: Layer, ends: Ends, apart: Array, smoothness: Array, gap: float) -> Mask:
@@ -140,7 +169,7 @@ def _components(layer: Layer, ends: Ends, split: Mask) -> Iterator[tuple[float, 
     for threshold in largest * RATIO ** np.arange(1, THRESHOLDS + 1) if largest > 0 else ():
         loose = (layer.slack > threshold) & ~split
         links = sparse.coo_array((np.ones(int(loose.sum())), (tail[loose], head[loose])), shape=(n, n))
-        yield float(threshold), connected_components(links, directed=False)[1]
+        yield float(threshold), connected_components(links, directed=False)[1].astype(np.int64)
 
 
 def _second_eigenvalue(tail: NDArray[np.int64], head: NDArray[np.int64]) -> float:

@@ -83,8 +83,8 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     Notes
     -----
     The bound holds for the problem as it was declared, with ``1/m`` and ``alpha A_e`` the exact rational numbers.  On a
-    stochastic block model with 2,000 devices in 10 dimensions and 10,000 edges it takes about 2 s (the plain certificate
-    0.03 s) and is as tight: 1.5638e-7 against 1.5644e-7, which holds an estimate of rounding of 5e-11.
+    stochastic block model with 2,000 devices in 10 dimensions and 10,000 edges it takes about 2 s (the plain
+    certificate 0.03 s) and is as tight: 1.5638e-7 against 1.5644e-7, which holds an estimate of rounding of 5e-11.
 
     Equations that parameters have to obey (Affine, Simplex) are judged exactly as well: few doubles solve one, and the
     gap of others is infinite.

@@ -18,6 +18,7 @@ from gtvmin.dual_repair import SPAN_TOLERANCE, complete_duals, span_residual
 from gtvmin.errors import CapabilityError, CertificateError
 from gtvmin.losses.zero import Zero
 from gtvmin.network import FLNetwork
+from gtvmin.penalties.edge_terms import IntArray
 from gtvmin.penalties.per_edge import PerEdge
 from gtvmin.solvers.standard_form import Array, Duals
 
@@ -232,7 +233,7 @@ def device_states(problem: GTVMin, certificate: Certificate) -> dict[Hashable, D
     return states
 
 
-def _at(end: Array, other: Array, i: int) -> tuple[list[int], list[int]]:
+def _at(end: IntArray, other: IntArray, i: int) -> tuple[list[int], list[int]]:
     """Edges with one end at a device, and their other ends."""
     edges = np.flatnonzero(end == i)
     return edges.tolist(), other[edges].tolist()

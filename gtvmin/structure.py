@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from gtvmin.fusion_proof import layers_of, least_distance, proved_equal
-from gtvmin.solvers.standard_form import Array
+from gtvmin.fusion_proof import Layer, layers_of, least_distance, proved_equal
+from gtvmin.solvers.standard_form import Array, StandardForm
 from gtvmin.validation import frozen
 
 if TYPE_CHECKING:
@@ -103,9 +103,13 @@ def prove_structure(problem: GTVMin, certificate: Certificate) -> Structure:
     :math:`\|w^*_j - w^*_i\| \ge \zeta := \|w_j - w_i\| - \rho`.  An edge with :math:`\zeta > 0` is split.  For norms as
     penalties a device need not be strongly convex itself: the gap between :math:`W^*` and U holds
     :math:`c_e \|z_e^*\| - \langle U_e, z_e^* \rangle \ge (c_e - \|U_e\|_*) \|z_e^*\|` for every edge, with
-    :math:`z_e^*` its difference at the optimum, so that devices joined by paths of edges with slack t are within g/t of
-    each other there.  The paths in two disjoint such components add up to g/t at most, so that :math:`\zeta` is also
-    the distance of any two devices, one of each, less their :math:`\rho` and g/t.
+    :math:`z_e^*` its difference at the optimum, so that devices joined by paths of edges with slack t are within
+    :math:`\varepsilon = g/t` of each other there.  Let such a component have losses of curvature :math:`Q_i`, with
+    the sum S and its least eigenvalue :math:`\lambda`.  Then any v among its optimal parameters has
+    :math:`(\sum_i \|w_i - v\|_{Q_i}^2)^{1/2} \le \sqrt{2 g} + \varepsilon \, (\sum_i \mathrm{tr} \, Q_i)^{1/2}`, and
+    the left-hand side is at least :math:`\sqrt\lambda \|m - v\|` for the mean
+    :math:`m = S^{-1} \sum_i Q_i w_i`.  So an edge between two components is split if their means are further apart
+    than :math:`\sqrt{2 g (1/\lambda + 1/\lambda')} + \varepsilon \max (\mathrm{tr} \, S / \lambda)^{1/2}`.
 
     *Fused*, for norms as penalties.  Let C be the devices of a component of the edges that are not split and whose
     flows have slack t, ``||U_e||_* + t <= c_e``, and let every edge that leaves C be proved split.  Take any optimal
@@ -146,7 +150,7 @@ def prove_structure(problem: GTVMin, certificate: Certificate) -> Structure:
     ends = np.concatenate([net.tail for net in networks]), np.concatenate([net.head for net in networks])
     split, fused = np.zeros(len(ends[0]), dtype=bool), np.full(len(ends[0]), np.isfinite(gap))
     for layer in layers_of(problem, certificate.W, certificate.U) if np.isfinite(gap) else ():
-        apart = least_distance(layer, ends, form.local.strong_convexity, gap)
+        apart = np.max([least_distance(layer, ends, Q, gap) for Q in _curvatures(form, layer)], axis=0)
         split |= apart > 0
         fused &= proved_equal(layer, ends, apart, form.local.smoothness, gap)
     n = problem.network.n_nodes
@@ -161,3 +165,11 @@ def prove_structure(problem: GTVMin, certificate: Certificate) -> Structure:
         gap=gap,
         rigorous=certificate.rigorous,
     )
+
+
+def _curvatures(form: StandardForm, layer: Layer) -> Iterator[Array]:
+    """Curvatures of the losses in the coordinates of a layer: constants of strong convexity, Hessians of squares."""
+    k = layer.W.shape[1]
+    yield form.local.strong_convexity[:, None, None] * np.eye(k)
+    if k == form.dim:
+        yield form.quadratic.quadratic()[0]
