@@ -196,7 +196,7 @@ def load_problem(path: str | Path) -> GTVMin:
 
     try:
         header, values = read_arrays(path, ("header", "values"))
-        if (header.dtype, values.dtype, header.ndim, values.ndim) != (np.uint8, np.dtype("<f8"), 1, 1):
+        if (header.dtype.str, values.dtype.str, header.ndim, values.ndim) != ("|u1", "<f8", 1, 1):
             raise ValueError("header and values must be vectors of bytes and of floating-point numbers")
         tree = json.loads(header.tobytes())
         if tree["format"] != FORMAT:

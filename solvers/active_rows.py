@@ -293,7 +293,7 @@ def polish(
             state[r, CHANGE] = state[r, VALUE] - data[r, THIRD] * state[r, DUAL]
             met = met and abs(state[r, CHANGE]) <= ROUNDING * EPS * state[r, PARTS]
         if met and step > 0:
-            return _right_side(data, state)
+            return bool(_right_side(data, state))
         factorise(M, d)
         forward(M, gradient, d)
         _relate(A, data, state, M, at_kink, kinks, B, S)
