@@ -16,21 +16,19 @@ from gtvmin.errors import ConvergenceWarning, GtvminWarning, NotUniqueWarning
 from gtvmin.structure import prove_structure
 
 
-def block_model(
-    seed: int, *, n: int = 90, k: int = 3, dim: int = 3, lam: float = 0.08, labelled: float = 1.0, p: float = 2
-) -> gtv.GTVMin:
-    """Clusters of devices that share a linear model, densely joined inside and sparsely between."""
+def block_model(seed: int, *, lam: float = 0.08, labelled: float = 1.0, rows: int = 12, p: float = 2) -> gtv.GTVMin:
+    """Three clusters of devices that share a linear model, densely joined inside and sparsely between."""
     rng = np.random.default_rng(seed)
-    block = np.arange(n) * k // n
-    tail, head = np.triu_indices(n, 1)
+    block = np.arange(90) // 30
+    tail, head = np.triu_indices(90, 1)
     kept = rng.random(len(tail)) < np.where(block[tail] == block[head], 0.3, 0.01)
-    net = gtv.FLNetwork.from_edges(list(zip(tail[kept].tolist(), head[kept].tolist(), strict=True)), nodes=range(n))
-    truth = 2.0 * rng.normal(size=(k, dim))
+    net = gtv.FLNetwork.from_edges(list(zip(tail[kept].tolist(), head[kept].tolist(), strict=True)), nodes=range(90))
+    truth = 2.0 * rng.normal(size=(3, 3))
     losses: list[gtv.Loss] = []
-    for i in range(n):
-        X = rng.normal(size=(12, dim))
-        y = X @ truth[block[i]] + 0.1 * rng.normal(size=12)
-        losses.append(gtv.SquaredError(X, y) if rng.random() < labelled else gtv.Zero(dim))
+    for i in range(90):
+        X = rng.normal(size=(rows, 3))
+        y = X @ truth[block[i]] + 0.1 * rng.normal(size=rows)
+        losses.append(gtv.SquaredError(X, y) if rng.random() < labelled else gtv.Zero(3))
     return gtv.NetworkLasso(net, losses, lam=lam, p=p)
 
 
@@ -65,6 +63,7 @@ def contradictions(problem: gtv.GTVMin, structure: gtvmin.structure.Structure, j
 INSTANCES = {
     "block model": lambda: block_model(0),
     "half of it labelled": lambda: block_model(1, labelled=0.5),
+    "no device of full rank": lambda: block_model(3, labelled=0.7, rows=2, lam=0.3),
     "p = 1": lambda: block_model(2, p=1, lam=0.05),
     "convex clustering": lambda: planted_points(0),
 }
