@@ -93,10 +93,11 @@ def evaluation_mistake(judgement: Judgement) -> str | None:
             f"{bound:.12g}, and no parameters have less. At the returned parameters the objective is "
             f"{judgement.certificate.primal:.12g}: look for a factor, or an edge or loss that is left out"
         )
+    bound = max(bound, judgement.conjugate_bound)
     if judgement.certificate.primal < bound - slack:
         return (
             f"evaluation mistake: the objective {judgement.certificate.primal:.12g} of the returned parameters is "
-            f"below the certified lower bound {bound:.12g}: the value and the conjugate of a loss or penalty do not "
+            f"below the lower bound {bound:.12g}: the value and the conjugate of a loss or penalty do not "
             "belong together"
         )
     return None

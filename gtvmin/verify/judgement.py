@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gtvmin.certificates import Certificate, certify
+from gtvmin.dual_repair import dual_value
 from gtvmin.gap import objective_floor
 from gtvmin.verify.answers import Answer
 from gtvmin.verify.baselines import baseline
@@ -20,6 +21,8 @@ __all__ = ["Judgement", "judge"]
 
 ROUNDING = 1e-12
 """Relative error of an objective, a sum over all devices and edges."""
+CANCELLATION = 1e-6
+"""Error, relative to the optimal value, of a bound that is a difference of larger sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,17 @@ class Judgement:
         if self.own is None:
             return float("inf")
         return self.relative(certify(self.problem, self.reference.W, duals=self.own.duals).gap)
+
+    @cached_property
+    def conjugate_bound(self) -> float:
+        """The baseline's bound from conjugates alone, less what cancellation may have added.
+
+        The one of the certificate is the objective less the Fenchel-Young terms, and these are at least zero even where
+        a loss's conjugate is wrong.
+        """
+        form = self.problem.lowered.form
+        zero = form.objective(np.zeros_like(self.reference.W))
+        return dual_value(form, self.reference.duals) - CANCELLATION * self.size - ROUNDING * abs(zero)
 
     @property
     def slack(self) -> float:

@@ -35,10 +35,11 @@ class NotApplicableError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Transformed:
-    """A changed problem, and from its parameters those of the original one."""
+    """A changed problem, from its parameters those of the original one, and what its objective is a multiple of."""
 
     problem: GTVMin
     back: Callable[[Array], Array]
+    unit: float = 1.0
 
 
 def relabelled(problem: GTVMin) -> Transformed:
@@ -64,7 +65,7 @@ def scaled(problem: GTVMin, factor: float) -> Transformed:
     """Losses and alpha times a factor: the objective in another unit."""
     losses = [factor * loss for loss in problem.losses]
     changed = _declare(problem, problem.network.nodes, _ends(problem), losses=losses, alpha=factor * problem.alpha)
-    return Transformed(changed, lambda W: W)
+    return Transformed(changed, lambda W: W, factor)
 
 
 def split_edge(problem: GTVMin) -> Transformed:
@@ -112,7 +113,7 @@ def two_copies(problem: GTVMin) -> Transformed:
         weights=np.tile(problem.network.weights, 2),
         losses=[*problem.losses, *problem.losses],
     )
-    return Transformed(changed, lambda W: W[n:])
+    return Transformed(changed, lambda W: W[n:], 2.0)
 
 
 def without_edges(problem: GTVMin) -> Transformed:
@@ -165,8 +166,12 @@ def _declare(
 
 
 def _twice(loss: Loss) -> Loss:
-    parts = [factor * _atom_twice(atom) for factor, atom in loss.declared_terms()]
+    parts = [_times(factor, _atom_twice(atom)) for factor, atom in loss.declared_terms()]
     return sum(parts[1:], parts[0])
+
+
+def _times(factor: float, loss: Loss) -> Loss:
+    return loss if factor == 1 else factor * loss
 
 
 def _atom_twice(atom: Loss) -> Loss:

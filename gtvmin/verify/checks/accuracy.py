@@ -140,12 +140,12 @@ def check_precision(solver: Any, instance: Instance) -> Finding:
     if not tested.options & {"start", "dtype"}:
         raise CheckSkipped("the solver takes neither 'start' nor 'dtype'")
     if "start" in tested.options:
-        judgement = judge(trial.problem, tested.run(trial.problem, start=answer.W.astype(np.float32)))
-        limit = max(tested.relative_gap, trial.judgement.relative_gap)
+        judgement = judge(trial.problem, tested.run(instance.problem(), start=answer.W.astype(np.float32)))
+        limit = max(tested.relative_gap, 2.0 * trial.judgement.relative_gap)
         reason = f"from a float32 start the relative gap is {judgement.relative_gap:.3g}, larger than {limit:.3g}"
         finding = within(judgement.relative_gap, limit, reason, judged(judgement))
     if "dtype" in tested.options:
-        judgement = judge(trial.problem, tested.run(trial.problem, dtype=np.float32))
+        judgement = judge(trial.problem, tested.run(instance.problem(), dtype=np.float32))
         reason = f"in float32 the relative gap is {judgement.relative_gap:.3g}, larger than {SINGLE_PRECISION_GAP:g}"
         finding = within(judgement.relative_gap, SINGLE_PRECISION_GAP, reason, judged(judgement))
     return finding

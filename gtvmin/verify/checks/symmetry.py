@@ -115,22 +115,26 @@ def check_edgeless(solver: Any, instance: Instance) -> Finding:
     Fault: a division by a degree or a largest eigenvalue of zero, arrays of no rows.
     """
     tested, trial, _ = solved(solver, instance)
-    changed = _changed(without_edges, trial.problem)
-    answer = _answer(tested, changed.problem, "no edges")
+    alone = _changed(without_edges, trial.problem).problem
+    answer = _answer(tested, _changed(without_edges, trial.problem).problem, "no edges")
     # alone, devices may fit perfectly: the objective with edges is what a gap is small against
-    gap = trial.judgement.relative(judge(changed.problem, answer).certificate.gap)
+    gap = trial.judgement.relative(judge(alone, answer).certificate.gap)
     reason = f"without edges the gap is {gap:.3g} of the objective with edges, larger than {tested.relative_gap:g}"
     return within(gap, tested.relative_gap, reason, Finding(gap, answer.history))
 
 
 def _same(solver: Any, instance: Instance, transform: Callable[[GTVMin], Transformed], change: str) -> Finding:
-    """The answer to a changed problem has the same objective in the original one as the answer to that."""
+    """The answer to a changed problem has the same objective in both problems as the answer to the original one."""
     tested, trial, _ = solved(solver, instance)
     changed = _changed(transform, trial.problem)
-    answer = _answer(tested, changed.problem, change)
-    W = changed.back(answer.W)
+    answer = _answer(tested, _changed(transform, trial.problem).problem, change)
     judgement = trial.judgement
-    original, found = judgement.certificate.primal, trial.problem.objective(W)
+    original = judgement.certificate.primal
+    objectives = (
+        trial.problem.objective(changed.back(answer.W)),
+        changed.problem.objective(answer.W) / changed.unit,
+    )
+    found = max(objectives, key=lambda objective: abs(objective - original))
     difference = judgement.relative(abs(found - original))
     finding = Finding(judgement.relative(found - judgement.reference.dual), answer.history)
     return within(

@@ -27,4 +27,4 @@ def robust_edges(rng: np.random.Generator) -> GTVMin:
     """The Huber penalty on two groups of devices: inside of them differences are small, in between they are large."""
     W = np.where(np.arange(8)[:, None] < 4, [2.0, 0.0], [-1.0, 1.0])
     losses = regressions(rng, W, rows=4)
-    return GTVMin(network_of(nx.barbell_graph(4, 0)), losses, penalty=HuberPenalty(0.5), alpha=0.4)
+    return GTVMin(network_of(nx.barbell_graph(4, 0)), losses, penalty=HuberPenalty(0.2), alpha=0.4)
