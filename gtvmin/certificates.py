@@ -48,7 +48,8 @@ class Certificate:
         Suboptimality bound: the sum of all terms and of ``rounding``.  Relative to the larger of ``|primal|``,
         ``|dual|`` and 1e-10 times the objective of the zero model.  ``inf`` where no finite bound was found.
     rounding : float
-        Estimate of the floating-point error in the gap; part of it, so that no gap below it is claimed.
+        Estimate of the floating-point error in the gap; part of it, so that no gap below it is claimed.  Zero in a
+        rigorous certificate, which needs none.
     per_node : array (n_nodes,)
         Term of each device.
     per_edge : array (n_edges,)
