@@ -32,6 +32,7 @@ _HOME = {
     "Logistic": "gtvmin.losses",
     "Loss": "gtvmin.losses",
     "Mapped": "gtvmin.penalties",
+    "MinCostFlow": "gtvmin.flow",
     "NetworkLasso": "gtvmin.problem",
     "NonNegative": "gtvmin.losses",
     "Norm": "gtvmin.penalties",
@@ -57,8 +58,11 @@ _HOME = {
     "load_certificate": "gtvmin.certificates",
     "load_problem": "gtvmin.storage",
     "losses_from_frame": "gtvmin.frames",
+    "node_share": "gtvmin.shares",
+    "prove_structure": "gtvmin.structure",
     "save_problem": "gtvmin.storage",
     "solve": "gtvmin.solving",
+    "sum_of_shares": "gtvmin.shares",
 }
 
 __all__ = ["__version__", *sorted(_HOME)]
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from gtvmin.certificates import load_certificate as load_certificate
     from gtvmin.cluster_path import clusterpath as clusterpath
     from gtvmin.clustering import ConvexClustering as ConvexClustering
+    from gtvmin.flow import MinCostFlow as MinCostFlow
     from gtvmin.frames import losses_from_frame as losses_from_frame
     from gtvmin.losses import L1 as L1
     from gtvmin.losses import Affine as Affine
@@ -106,11 +111,14 @@ if TYPE_CHECKING:
     from gtvmin.penalties import SquaredNorm as SquaredNorm
     from gtvmin.problem import GTVMin as GTVMin
     from gtvmin.problem import NetworkLasso as NetworkLasso
+    from gtvmin.shares import node_share as node_share
+    from gtvmin.shares import sum_of_shares as sum_of_shares
     from gtvmin.solution import Solution as Solution
     from gtvmin.solvers.driver import Status as Status
     from gtvmin.solving import solve as solve
     from gtvmin.storage import load_problem as load_problem
     from gtvmin.storage import save_problem as save_problem
+    from gtvmin.structure import prove_structure as prove_structure
 
 
 def __getattr__(name: str) -> Any:
