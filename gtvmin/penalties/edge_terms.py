@@ -146,10 +146,9 @@ class EdgeTerm:
     lift: Array | None = None
 
     def on_coordinates(self, coordinates: IntArray, dim: int) -> EdgeTerm:
-        """The same of parameter vectors of length ``dim`` of which only some coordinates are seen."""
+        """The same of vectors of length ``dim`` of which only these coordinates are seen, all of them until now."""
         if self.B is None or self.C is None:
-            inner = coordinates if self.coordinates is None else coordinates[self.coordinates]
-            return EdgeTerm(self.numbers, self.function, inner)
+            return EdgeTerm(self.numbers, self.function, coordinates)
         B, C = (np.zeros((*M.shape[:2], dim)) for M in (self.B, self.C))
         B[:, :, coordinates], C[:, :, coordinates] = self.B, self.C
         lift = self.lift

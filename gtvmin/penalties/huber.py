@@ -90,10 +90,16 @@ class HuberBlocks(EdgeBlocks):
         return np.asarray((self.capacity / np.maximum(self.knee, row_norm(W, 2.0)))[:, None] * W)
 
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
-        """``v`` less its projection, shrunk by ``delta / (delta + a step)``, onto the ball of radius ``a step``."""
-        shrink = (self.capacity * step / (self.knee + self.capacity * step))[:, None]
+        """``v`` times the larger of ``delta / (delta + a step)`` and ``1 - a step / ||v||``."""
         radius = self.capacity * step
-        return lambda V: V - project_rows(shrink * V, radius, 2.0)
+        near = self.knee / (self.knee + radius)
+
+        def prox(V: Array) -> Array:
+            size = row_norm(V, 2.0)
+            far = 1.0 - radius / np.where(size > radius, size, radius)
+            return np.asarray(np.maximum(near, far)[:, None] * V)
+
+        return prox
 
     def conjugate_prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """Shrink by ``a / (a + step delta)``, then project onto the ball."""
