@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.couplings import Coupling, Penalties, coupling_strength, on_nodes
-from gtvmin.errors import MissingLossWarning
+from gtvmin.declaration import Losses, losses_in_order, parameter_counts, penalties_of_attribute
+from gtvmin.labelled import flows_array, parameters_array
 from gtvmin.loss_stack import LossStack
 from gtvmin.losses.base import Loss
-from gtvmin.losses.zero import Zero
 from gtvmin.lowering import Lowered, lower
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm, Penalty
 from gtvmin.solvers.standard_form import Array, Duals
 from gtvmin.uniqueness import undetermined_nodes
-from gtvmin.validation import finite_array, frozen, nonnegative_number, positive_integer
+from gtvmin.validation import frozen, nonnegative_number
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from gtvmin.solution import Solution
 
 __all__ = ["GTVMin", "NetworkLasso"]
-
-Losses = Mapping[Any, Loss] | Sequence[Loss] | Callable[[Any], Loss]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -112,9 +108,9 @@ class GTVMin:
         dim: int | Mapping[Any, int] | None = None,
     ) -> None:
         net = network if isinstance(network, FLNetwork) else FLNetwork(network)
-        ordered = _losses_in_order(net, losses)
-        dims = _dims(net, ordered, dim)
-        coupling = Coupling.declare(net, _of_attribute(penalty, network), alpha, dims)
+        ordered = losses_in_order(net, losses)
+        dims = parameter_counts(net, ordered, dim)
+        coupling = Coupling.declare(net, penalties_of_attribute(penalty, network), alpha, dims)
         object.__setattr__(self, "network", net)
         object.__setattr__(self, "losses", ordered)
         object.__setattr__(self, "penalty", coupling.penalty)
@@ -160,14 +156,14 @@ class GTVMin:
         4.3214
         """
         net = network if isinstance(network, FLNetwork) else FLNetwork(network)
-        declared = _of_attribute(penalty, network)
+        declared = penalties_of_attribute(penalty, network)
         coupling = Coupling.declare(on_nodes(net, self.network), declared, alpha, self.dims)
         return self._with(further=(*self.further, coupling))
 
     def with_losses(self, losses: Losses) -> GTVMin:
         """The same problem with other losses of as many parameters."""
-        ordered = _losses_in_order(self.network, losses)
-        _dims(self.network, ordered, dict(zip(self.network.nodes, self.dims.tolist(), strict=True)))
+        ordered = losses_in_order(self.network, losses)
+        parameter_counts(self.network, ordered, dict(zip(self.network.nodes, self.dims.tolist(), strict=True)))
         return self._with(losses=ordered, loss_stack=LossStack(ordered, self.dims))
 
     def _with(self, **changes: Any) -> GTVMin:
@@ -233,68 +229,12 @@ class GTVMin:
         return tuple(self.network.nodes[i] for i in np.flatnonzero(free))
 
     def parameters_array(self, W: Any) -> Array:
-        """Parameters as an array (n_nodes, dim) in node order, from an array, a mapping, a DataFrame or a Solution."""
-        nodes = self.network.nodes
-        if hasattr(W, "weights") and hasattr(W, "certificate"):
-            W = W.weights
-        if hasattr(W, "reindex") and hasattr(W, "index"):  # a DataFrame
-            W = dict(zip(W.index, W.to_numpy(), strict=True))
-        if isinstance(W, Mapping):
-            missing = [node for node in nodes if node not in W]
-            if missing:
-                raise ValueError(f"W has no parameters for node {missing[0]!r}")
-            unknown = [key for key in W if key not in set(nodes)]
-            if unknown:
-                raise ValueError(f"W has parameters for {unknown[0]!r}, which is not a node of the network")
-            W = self._padded([np.atleast_1d(np.asarray(W[node])) for node in nodes])
-        array = finite_array(W, "W")
-        if array.shape == (len(nodes),) and self.dim == 1:
-            array = array[:, None]
-        if array.shape != (len(nodes), self.dim):
-            raise ValueError(f"W must have shape {(len(nodes), self.dim)}, got {array.shape}")
-        beyond = (array != 0) & (np.arange(self.dim) >= self.dims[:, None])
-        if beyond.any():
-            i = int(beyond.any(axis=1).argmax())
-            raise ValueError(f"W must be zero beyond the {self.dims[i]} parameters of node {nodes[i]!r}")
-        return array
-
-    def _padded(self, rows: list[Any]) -> list[Any]:
-        """Rows of each device's own length, or with NaN beyond it, with zeros instead; shapes are checked later."""
-        out = []
-        for node, row, dim in zip(self.network.nodes, rows, self.dims.tolist(), strict=True):
-            if row.ndim == 1 and len(row) not in (dim, self.dim):
-                raise ValueError(f"W has {len(row)} parameters for node {node!r}, which has {dim}")
-            own = row[:dim] if row.dtype.kind == "f" and np.isnan(row[dim:]).all() else row
-            out.append(np.pad(own, (0, self.dim - len(own))) if row.ndim == 1 else row)
-        return out
+        """Parameters as an array (n_nodes, dim) in node order; see :func:`gtvmin.labelled.parameters_array`."""
+        return parameters_array(self, W)
 
     def flows_array(self, U: Any) -> Array:
-        """Flows as an array (n_edges, dim) over the edges of all families.
-
-        Parameters
-        ----------
-        U : array_like, mapping from (label, label) to the flow that way, or list of such mappings
-            A mapping for a problem with one family of edges, a list with one mapping per family for others.
-        """
-        shape = self.flow_shape
-        if isinstance(U, Mapping):
-            U = [U]
-        if isinstance(U, Sequence) and U and all(isinstance(part, Mapping) for part in U):
-            if len(U) != len(self.couplings):
-                raise ValueError(f"U has flows for {len(U)} families of edges, the problem has {len(self.couplings)}")
-            flows = [
-                _flow_of(part, *pair) for part, c in zip(U, self.couplings, strict=True) for pair in c.network.edges
-            ]
-            for pair, flow in zip(self.edges, flows, strict=True):
-                if flow.ndim != 1 or len(flow) > shape[1]:
-                    raise ValueError(f"the flow of the edge {pair!r} must have {shape[1]} entries, got {flow.shape}")
-            U = np.array([np.pad(flow, (0, shape[1] - len(flow))) for flow in flows]).reshape(shape)
-        array = finite_array(U, "U")
-        if array.shape == shape[:1] and shape[1] == 1:
-            array = array[:, None]
-        if array.shape != shape:
-            raise ValueError(f"U must have shape {shape}, got {array.shape}")
-        return array
+        """Flows as an array (n_edges, dim) over the edges of all families; see :func:`gtvmin.labelled.flows_array`."""
+        return flows_array(self, U)
 
     def solve(self, method: str | Any = "auto", **options: Any) -> Solution:
         """Solve and certify; see :func:`gtvmin.solving.solve`."""
@@ -378,91 +318,3 @@ def NetworkLasso(  # noqa: N802 - reads as the problem's name
     0.5
     """
     return GTVMin(network, losses, penalty=Norm(p), alpha=nonnegative_number(lam, "lam"), dim=dim)
-
-
-def _losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
-    if isinstance(losses, Loss):
-        raise TypeError("losses must give one loss per node: a dict {label: loss}, a list, or a function of the label")
-    if isinstance(losses, Mapping):
-        known = set(network.nodes)
-        for label in losses:
-            if label not in known:
-                raise ValueError(f"losses has a loss for {label!r}, which is not a node of the network")
-        missing = [node for node in network.nodes if node not in losses]
-        if missing:
-            warnings.warn(
-                f"{len(missing)} of {network.n_nodes} nodes have no loss and get Zero(), the first is "
-                f"{missing[0]!r}: declare Zero() for them if that is meant",
-                MissingLossWarning,
-                stacklevel=4,
-            )
-        ordered = [losses.get(node, Zero()) for node in network.nodes]
-    elif callable(losses):
-        ordered = [_call(losses, node) for node in network.nodes]
-    else:
-        ordered = list(losses)
-        if len(ordered) != network.n_nodes:
-            raise ValueError(f"losses has {len(ordered)} entries for {network.n_nodes} nodes")
-    for node, loss in zip(network.nodes, ordered, strict=True):
-        if not isinstance(loss, Loss):
-            raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}")
-    return tuple(ordered)
-
-
-def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:
-    try:
-        return losses(node)
-    except Exception as error:
-        error.add_note(f"in the loss of node {node!r}")
-        raise
-
-
-def _of_attribute(penalty: Any, network: Any) -> Any:
-    """The penalties that an edge attribute of a networkx graph holds, by pair of labels; others as they are."""
-    if not isinstance(penalty, str):
-        return penalty
-    if not isinstance(network, nx.Graph):
-        raise TypeError(
-            f"penalty={penalty!r} names an edge attribute, but the network is no networkx graph: give a dict from "
-            "pairs of labels to penalties"
-        )
-    for tail, head, data in network.edges(data=True):
-        if penalty not in data:
-            raise ValueError(f"the edge ({tail!r}, {head!r}) has no attribute {penalty!r} for its penalty")
-    return {(tail, head): data[penalty] for tail, head, data in network.edges(data=True)}
-
-
-def _flow_of(flows: Mapping[Any, Any], tail: Hashable, head: Hashable) -> Array:
-    if (tail, head) in flows:
-        return np.atleast_1d(np.asarray(flows[tail, head]))
-    if (head, tail) in flows:
-        return -np.atleast_1d(np.asarray(flows[head, tail], dtype=float))
-    raise ValueError(f"U has no flow for edge ({tail!r}, {head!r})")
-
-
-def _dims(network: FLNetwork, losses: tuple[Loss, ...], dim: int | Mapping[Any, int] | None) -> NDArray[np.int64]:
-    """Number of parameters of every device."""
-    if isinstance(dim, Mapping):
-        for label in dim:
-            network.index(label)
-        given = [
-            positive_integer(dim[node], f"dim of node {node!r}") if node in dim else None for node in network.nodes
-        ]
-    else:
-        given = [None if dim is None else positive_integer(dim, "dim")] * network.n_nodes
-    found: list[int | None] = []
-    for node, loss, asked in zip(network.nodes, losses, given, strict=True):
-        if loss.dim is not None and asked is not None and loss.dim != asked:
-            raise ValueError(f"node {node!r} has {loss.dim} parameters and dim has {asked}")
-        found.append(asked if loss.dim is None else loss.dim)
-    known = {number for number in found if number is not None}
-    if not known:
-        raise ValueError("no loss fixes the number of parameters: give dim=")
-    if len(known) > 1 and None in found:
-        node = network.nodes[found.index(None)]
-        raise ValueError(
-            f"the loss of node {node!r} fits any number of parameters, and other devices have "
-            f"{' or '.join(map(str, sorted(known)))}: give its number by dim={{label: number}}"
-        )
-    fallback = next(iter(known))
-    return np.array([fallback if number is None else number for number in found], dtype=np.int64)

@@ -1,0 +1,104 @@
+"""What a user writes for losses, penalties and dimensions, in node order."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from gtvmin.errors import MissingLossWarning
+from gtvmin.losses.base import Loss
+from gtvmin.losses.zero import Zero
+from gtvmin.network import FLNetwork
+from gtvmin.validation import positive_integer
+
+__all__ = ["Losses", "losses_in_order", "parameter_counts", "penalties_of_attribute"]
+
+Losses = Mapping[Any, Loss] | Sequence[Loss] | Callable[[Any], Loss]
+
+
+def losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
+    """One loss per node in node order, from a mapping, a sequence or a function of the label."""
+    if isinstance(losses, Loss):
+        raise TypeError("losses must give one loss per node: a dict {label: loss}, a list, or a function of the label")
+    if isinstance(losses, Mapping):
+        known = set(network.nodes)
+        for label in losses:
+            if label not in known:
+                raise ValueError(f"losses has a loss for {label!r}, which is not a node of the network")
+        missing = [node for node in network.nodes if node not in losses]
+        if missing:
+            warnings.warn(
+                f"{len(missing)} of {network.n_nodes} nodes have no loss and get Zero(), the first is "
+                f"{missing[0]!r}: declare Zero() for them if that is meant",
+                MissingLossWarning,
+                stacklevel=4,
+            )
+        ordered = [losses.get(node, Zero()) for node in network.nodes]
+    elif callable(losses):
+        ordered = [_call(losses, node) for node in network.nodes]
+    else:
+        ordered = list(losses)
+        if len(ordered) != network.n_nodes:
+            raise ValueError(f"losses has {len(ordered)} entries for {network.n_nodes} nodes")
+    for node, loss in zip(network.nodes, ordered, strict=True):
+        if not isinstance(loss, Loss):
+            raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}")
+    return tuple(ordered)
+
+
+def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:
+    try:
+        return losses(node)
+    except Exception as error:
+        error.add_note(f"in the loss of node {node!r}")
+        raise
+
+
+def penalties_of_attribute(penalty: Any, network: Any) -> Any:
+    """The penalties that an edge attribute of a networkx graph holds, by pair of labels; others as they are."""
+    if not isinstance(penalty, str):
+        return penalty
+    if not isinstance(network, nx.Graph):
+        raise TypeError(
+            f"penalty={penalty!r} names an edge attribute, but the network is no networkx graph: give a dict from "
+            "pairs of labels to penalties"
+        )
+    for tail, head, data in network.edges(data=True):
+        if penalty not in data:
+            raise ValueError(f"the edge ({tail!r}, {head!r}) has no attribute {penalty!r} for its penalty")
+    return {(tail, head): data[penalty] for tail, head, data in network.edges(data=True)}
+
+
+def parameter_counts(
+    network: FLNetwork, losses: tuple[Loss, ...], dim: int | Mapping[Any, int] | None
+) -> NDArray[np.int64]:
+    """Number of parameters of every device."""
+    if isinstance(dim, Mapping):
+        for label in dim:
+            network.index(label)
+        given = [
+            positive_integer(dim[node], f"dim of node {node!r}") if node in dim else None for node in network.nodes
+        ]
+    else:
+        given = [None if dim is None else positive_integer(dim, "dim")] * network.n_nodes
+    found: list[int | None] = []
+    for node, loss, asked in zip(network.nodes, losses, given, strict=True):
+        if loss.dim is not None and asked is not None and loss.dim != asked:
+            raise ValueError(f"node {node!r} has {loss.dim} parameters and dim has {asked}")
+        found.append(asked if loss.dim is None else loss.dim)
+    known = {number for number in found if number is not None}
+    if not known:
+        raise ValueError("no loss fixes the number of parameters: give dim=")
+    if len(known) > 1 and None in found:
+        node = network.nodes[found.index(None)]
+        raise ValueError(
+            f"the loss of node {node!r} fits any number of parameters, and other devices have "
+            f"{' or '.join(map(str, sorted(known)))}: give its number by dim={{label: number}}"
+        )
+    fallback = next(iter(known))
+    return np.array([fallback if number is None else number for number in found], dtype=np.int64)
