@@ -763,3 +763,46 @@ def test_parameters_beyond_a_devices_own_are_refused() -> None:
     frame = solved(problem).to_frame()
     assert np.isnan(frame.loc["r"].to_numpy()[1:]).all()
     assert problem.objective(frame) == solved(problem).objective
+
+
+# Problems of other fields
+
+
+def test_one_way_arcs_are_a_minimum_cost_flow() -> None:
+    """Losses ``-demand_i w`` and one-way flow costs: the dual is networkx's problem, and integral."""
+    arcs = [("s", "a", 4, 2), ("s", "b", 3, 3), ("a", "b", 2, 1), ("a", "t", 2, 5), ("b", "t", 5, 2), ("t", "s", 1, 9)]
+    demand = {"s": -5, "a": 1, "b": 0, "t": 4}
+    graph = nx.DiGraph()
+    graph.add_nodes_from((node, {"demand": d}) for node, d in demand.items())
+    graph.add_edges_from((a, b, {"capacity": capacity, "weight": cost}) for a, b, capacity, cost in arcs)
+    penalty = {(a, b): gtv.FlowCost(cost, capacity, back_capacity=0.0) for a, b, capacity, cost in arcs}
+    losses = {node: gtv.Linear([-float(d)]) for node, d in demand.items()}
+    net = gtv.FLNetwork.from_edges([(a, b) for a, b, _, _ in arcs])
+    problem = gtv.GTVMin(net, losses, penalty=penalty, alpha=1.0)
+    cheapest = nx.min_cost_flow_cost(graph)
+    for method in ("auto", "cvxpy"):
+        solution = solved(problem, method, gap=1e-9)
+        assert solution.objective == pytest.approx(-cheapest, rel=1e-8)
+        shipped = {(a, b): float(solution.flow(a, b)[0]) for a, b, _, _ in arcs}
+        assert sum(cost * shipped[a, b] for a, b, _, cost in arcs) == pytest.approx(cheapest, rel=1e-7)
+        for node, d in demand.items():
+            balance = sum(u for (_, b), u in shipped.items() if b == node) - sum(
+                u for (a, _), u in shipped.items() if a == node
+            )
+            assert balance == pytest.approx(d, abs=1e-6)
+
+
+def test_a_consensus_of_logistic_losses_is_the_pooled_fit() -> None:
+    """Their quadratic parts are zero: all that flows between devices is what their data points ask for."""
+    signs = np.where(LABELS > 0, 1.0, -1.0)
+    losses = [gtv.Logistic(X, y) for X, y in zip(FEATURES, signs, strict=True)]
+    problem = gtv.GTVMin(NET, losses, penalty=gtv.Consensus(), alpha=1.0)
+    pooled = gtv.Logistic(FEATURES.reshape(24, 3), signs.ravel(), scale="sum")
+    w = cp.Variable(3)
+    best = cp.Problem(cp.Minimize(cp.sum(cp.logistic(-cp.multiply(pooled.y, pooled.X @ w))) / 4)).solve(**TIGHT)
+    for method in ("auto", "cvxpy"):
+        solution = solved(problem, method, gap=1e-6)
+        assert solution.objective == pytest.approx(best, rel=2e-6)
+        assert (solution.weights == solution.weights[0]).all()
+    moved = gtv.certify(problem, solution.weights + 0.01)
+    assert moved.gap == pytest.approx(moved.primal - best, rel=1e-2)
