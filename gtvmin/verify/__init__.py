@@ -25,6 +25,7 @@ _HOME = {
     "suite": "gtvmin.verify.instances",
     "suites": "gtvmin.verify.instances",
     "write_junit": "gtvmin.verify.junit",
+    "write_report": "gtvmin.verify.report",
 }
 
 __all__ = sorted(_HOME)
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from gtvmin.verify.junit import write_junit as write_junit
     from gtvmin.verify.parametrize import parametrize_with_problems as parametrize_with_problems
     from gtvmin.verify.parametrize import parametrize_with_solvers as parametrize_with_solvers
+    from gtvmin.verify.report import write_report as write_report
     from gtvmin.verify.results import CheckResult as CheckResult
     from gtvmin.verify.results import SolverReport as SolverReport
     from gtvmin.verify.runner import check_solver as check_solver

@@ -61,8 +61,8 @@ class Judgement:
 
     @property
     def relative_gap(self) -> float:
-        """Bound on the suboptimality of the parameters, by the baseline's dual variables."""
-        return self.relative(self.certificate.gap)
+        """Bound on the suboptimality of the parameters, by the baseline's dual variables or better ones of its own."""
+        return self.relative(self.certificate.gap if self.own is None else min(self.certificate.gap, self.own.gap))
 
     @property
     def own_relative_gap(self) -> float:

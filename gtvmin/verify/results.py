@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from gtvmin.verify.judgement import Judgement
 
 __all__ = ["CheckResult", "Outcome", "SolverReport"]
 
@@ -31,6 +34,8 @@ class CheckResult:
         Time of the check, runs of the solver included.
     history : tuple
         The solver's own record of that run, as :attr:`gtvmin.Solution.history` has it; empty if it keeps none.
+    judgement : Judgement or None
+        Of a failure, the answer against the baseline: which devices and edges are wrong.
     """
 
     solver: str
@@ -40,7 +45,8 @@ class CheckResult:
     reason: str = ""
     relative_gap: float | None = None
     seconds: float = 0.0
-    history: tuple[Any, ...] = ()
+    history: tuple[Any, ...] = field(default=(), repr=False)
+    judgement: Judgement | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -99,10 +105,10 @@ class SolverReport:
         return dict(Counter(row.outcome for row in self.results))
 
     def to_frame(self) -> Any:
-        """The rows as a pandas DataFrame, without the histories; needs pandas."""
+        """The rows as a pandas DataFrame, without histories and judgements; needs pandas."""
         import pandas as pd
 
-        columns = [field.name for field in fields(CheckResult) if field.name != "history"]
+        columns = [part.name for part in fields(CheckResult) if part.name not in ("history", "judgement")]
         rows = [{**{name: getattr(row, name) for name in columns}, "log10_gap": row.log10_gap} for row in self.results]
         return pd.DataFrame(rows, columns=[*columns, "log10_gap"])
 

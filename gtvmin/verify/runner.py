@@ -95,7 +95,15 @@ def _row(tested: SolverUnderTest, instance: Instance, name: str, check: Check, e
         outcome, reason = "xpassed", f"passed, although a failure was expected: {expected}"
     seconds = time.perf_counter() - began
     return CheckResult(
-        tested.name, instance.name, name, outcome, reason, finding.relative_gap, seconds, finding.history
+        solver=tested.name,
+        instance=instance.name,
+        check=name,
+        outcome=outcome,
+        reason=reason,
+        relative_gap=finding.relative_gap,
+        seconds=seconds,
+        history=finding.history,
+        judgement=finding.judgement if outcome == "failed" else None,
     )
 
 

@@ -41,10 +41,13 @@ class Finding:
         Certified relative gap of the answer that it looked at.
     history : tuple
         The solver's own record of that run.
+    judgement : Judgement or None
+        That answer against the baseline.
     """
 
     relative_gap: float | None = None
     history: tuple[Any, ...] = ()
+    judgement: Judgement | None = None
 
 
 class CheckFailedError(AssertionError):
@@ -90,7 +93,7 @@ def solved(solver: Any, instance: Instance) -> tuple[SolverUnderTest, Trial, Ans
 
 def judged(judgement: Judgement) -> Finding:
     """What a judgement measured."""
-    return Finding(judgement.relative_gap, judgement.answer.history)
+    return Finding(judgement.relative_gap, judgement.answer.history, judgement)
 
 
 def need_option(tested: SolverUnderTest, option: str) -> None:
