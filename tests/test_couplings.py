@@ -34,6 +34,7 @@ NEAR = {pair: tuple(np.eye(3) + 0.3 * rng.standard_normal((2, 3, 3))) for pair i
 TALL = tuple(np.eye(2, 3) + 0.3 * rng.standard_normal((2, 2, 3)))
 FEATURES = rng.standard_normal((6, 4, 3))
 LABELS = rng.standard_normal((6, 4))
+WIDE = rng.standard_normal((4, 5))
 FLOW = gtv.FlowCost(0.1, 0.4, 0.3, 0.6)
 
 LOSSES: dict[str, Callable[[int], gtv.Loss]] = {
@@ -393,25 +394,32 @@ def test_rows_losses_of_different_dimensions() -> None:
         "q": gtv.Logistic(FEATURES[1, :, :2], [1, -1, 1, -1]) + 0.1 * gtv.L1(),
         "r": gtv.SquaredError(FEATURES[2, :, :2], LABELS[2]) + gtv.Box(1.0, 2.0),
         "s": gtv.Softmax(FEATURES[3, :, :2], [0, 1, 1, 0]) + 0.1 * gtv.SquaredDistance(np.zeros(4)),
+        "t": gtv.SquaredError(WIDE, LABELS[4]) + 0.1 * gtv.SquaredDistance(np.zeros(5)),
+        "u": gtv.SquaredError(FEATURES[5], LABELS[5]) + gtv.Ball(0.3),
     }
-    edges = [("p", "q", 1.0), ("q", "r", 1.0), ("r", "s", 2.0)]
+    edges = [("p", "q", 1.0), ("q", "r", 1.0), ("r", "s", 2.0), ("s", "t", 1.0), ("t", "u", 1.0)]
     problem = gtv.GTVMin(gtv.FLNetwork.from_edges(edges), losses, penalty=gtv.Partial(gtv.Norm(2), [0, 1]), alpha=0.2)
-    w = [cp.Variable(dim) for dim in (3, 2, 2, 4)]
+    w = [cp.Variable(dim) for dim in (3, 2, 2, 4, 5, 3)]
     value = sum(cp.sum_squares(FEATURES[i, :, : w[i].size] @ w[i] - LABELS[i]) / 4 for i in (0, 2))
     signs = np.array([1, -1, 1, -1])
     value += cp.sum(cp.logistic(-cp.multiply(signs, FEATURES[1, :, :2] @ w[1]))) / 4 + 0.1 * cp.norm(w[1], 1)
     scores = FEATURES[3, :, :2] @ cp.reshape(w[3], (2, 2), order="C")
     own = sum(scores[r, c] for r, c in enumerate((0, 1, 1, 0)))
     value += (cp.sum(cp.log_sum_exp(scores, axis=1)) - own) / 4 + 0.1 * cp.sum_squares(w[3])
-    value += 0.2 * cp.norm(w[1] - w[0][:2], 2) + 0.2 * cp.norm(w[2] - w[1], 2) + 0.4 * cp.norm(w[3][:2] - w[2], 2)
-    model = cp.Problem(cp.Minimize(value), [w[0] >= 0, cp.sum(w[0]) == 1, w[2] >= 1, w[2] <= 2])
+    value += cp.sum_squares(WIDE @ w[4] - LABELS[4]) / 4 + 0.1 * cp.sum_squares(w[4])
+    value += cp.sum_squares(FEATURES[5] @ w[5] - LABELS[5]) / 4
+    for k, (_, _, weight) in enumerate(edges):
+        value += 0.2 * weight * cp.norm(w[k + 1][:2] - w[k][:2], 2)
+    model = cp.Problem(
+        cp.Minimize(value), [w[0] >= 0, cp.sum(w[0]) == 1, w[2] >= 1, w[2] <= 2, cp.norm(w[5], 2) <= 0.3]
+    )
     best = model.solve(**TIGHT)
     for method in ("auto", "cvxpy"):
         solution = solved(problem, method, gap=1e-6)
         assert solution.objective == pytest.approx(best, rel=2e-6)
         assert solution["p"].sum() == pytest.approx(1.0, abs=1e-12)
-    expanded = problem.lowered.expand(Point(np.ones((4, 4)))).W
-    np.testing.assert_array_equal(expanded.sum(axis=1), [3, 2, 2, 4])
+    expanded = problem.lowered.expand(Point(np.ones((6, 5)))).W
+    np.testing.assert_array_equal(expanded.sum(axis=1), [3, 2, 2, 4, 5, 3])
 
 
 # Consensus

@@ -44,7 +44,7 @@ DIFFERENCES: list[DifferencePenalty] = [
     FlowCost(0.3, 1.2),
     FlowCost(0.3, 1.2, -0.1, 0.7),
     FlowCost(-0.3, 2.0, back_capacity=0.0),
-    FlowCost(0.0, 0.0, 0.4, 1.0),
+    FlowCost(-1.0, 0.0, 0.4, 1.0),
     Consensus(),
 ]
 """Penalties of the plain difference, which stack over edges."""
