@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtvmin.domain import domain_violation
-from gtvmin.dual_repair import best_dual, complete_duals, dual_value
+from gtvmin.dual_repair import best_dual, complete_duals
 from gtvmin.errors import CertificateError
-from gtvmin.gap import gap_rounding, gap_terms, objective_floor, relative_gap
+from gtvmin.gap import gap_rounding, gap_terms, lower_bound, objective_floor, objective_rounding, relative_gap
 from gtvmin.rigorous import rigorous_bound
 from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm
 from gtvmin.storage import write_atomically
@@ -43,7 +43,7 @@ class Certificate:
     primal : float
         ``P(W)``; ``inf`` for parameters outside the domain of a loss.
     dual : float
-        The bound ``primal - gap <= min P``.
+        A bound from below, ``dual <= min P``: ``primal - gap``, less the rounding of the objective.
     gap, relative_gap : float
         Suboptimality bound: the sum of all terms and of ``rounding``.  Relative to the larger of ``|primal|``,
         ``|dual|`` and 1e-10 times the objective of the zero model.  ``inf`` where no finite bound was found.
@@ -225,10 +225,16 @@ def certify(
             per_node = per_node + np.bincount(term.map.ends[0], shares, form.n_nodes)
     gap = terms.total + rounding
     primal = form.objective(parameters)
+    if np.isnan(primal):  # numbers beyond the range of doubles
+        primal = np.inf
     return Certificate(
         _MADE_BY_CERTIFY,
         primal=primal,
-        dual=primal - gap if np.isfinite(gap) else dual_value(form, repaired),
+        dual=(
+            primal - gap - objective_rounding(form, parameters)
+            if np.isfinite(gap)
+            else lower_bound(form, parameters, repaired)
+        ),
         gap=gap,
         relative_gap=relative_gap(gap, primal, objective_floor(form, parameters)),
         rounding=rounding,

@@ -156,8 +156,9 @@ def _least_move(G: Array, h: Array) -> Array:
     """
     system = np.vstack([G.T, h / h.max()])
     goal = np.append(np.zeros(G.shape[1]), 1.0)
+    sizes = np.linalg.norm(system, axis=0)
     try:
-        multipliers = nnls(system / np.linalg.norm(system, axis=0), goal)[0]
+        multipliers = nnls(system / np.where(sizes > 0, sizes, 1.0), goal)[0]  # a row of zeros asks for nothing
     except RuntimeError:  # too many iterations
         return np.zeros(G.shape[1])
     active = multipliers > 0

@@ -66,7 +66,7 @@ def dual_value(form: StandardForm, U: Duals) -> float:
     total = float(form.quadratic.conjugate(inside).sum())
     for term, dual in zip(form.terms, U, strict=True):
         total += float(term.function.conjugate(dual).sum())
-    return -total
+    return -np.inf if np.isnan(total) else -total  # numbers beyond the range of doubles prove nothing
 
 
 def zero_dual(form: StandardForm) -> DualPoint:
@@ -238,7 +238,7 @@ def _satisfy_span(form: StandardForm, U: Duals, metrics: list[Metric]) -> tuple[
     while products <= CG_LIMIT and dot(residual, residual) > target**2:
         image = quadratic.complement(form.adjoint(moves(direction)))
         curvature = dot(direction, image)
-        if curvature <= 0:
+        if curvature <= 0 or product <= 0:  # squares of tiny numbers vanish
             break
         length = product / curvature
         v = v + length * direction

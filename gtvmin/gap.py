@@ -9,10 +9,20 @@ import numpy as np
 from gtvmin.domain import Domain
 from gtvmin.dual_repair import best_dual, complete_duals, dual_value, span_residual, zero_dual
 from gtvmin.solvers.linear_maps import EdgeDifference
-from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
+from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm, Term
 
-__all__ = ["GapMonitor", "GapTerms", "gap_rounding", "gap_terms", "objective_floor", "relative_gap"]
+__all__ = [
+    "GapMonitor",
+    "GapTerms",
+    "gap_rounding",
+    "gap_terms",
+    "lower_bound",
+    "objective_floor",
+    "objective_rounding",
+    "relative_gap",
+]
 
+EPS = float(np.finfo(float).eps)
 # The gap is relative to the objective, but to no less than this share of the objective of the zero model: where a
 # perfect fit has objective 0, no gap would be small against it.
 ZERO_MODEL_SHARE = 1e-10
@@ -56,22 +66,79 @@ def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
     )
     if not np.isfinite(dual_value(form, U)):
         per_node = np.where(off > 0, np.inf, per_node)
+    # an overflow is no bound
+    per_node, *per_rows = (np.where(np.isnan(part), np.inf, part) for part in (per_node, *per_row))
     share = float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0))
-    return GapTerms(per_node, per_row, share)
+    return GapTerms(per_node, tuple(per_rows), share)
 
 
 def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
     """Estimate of the floating-point error in the sum of the gap's terms."""
-    inside, off, _ = span_residual(form, U)
+    inside, off, throughput = span_residual(form, U)
     rounding = float(form.quadratic.rounding(W, inside).sum())
-    # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>
-    rounding += float(off.sum() * np.linalg.norm(W, axis=1).max(initial=0.0))
+    # the net duals are sums, whose parts may be much larger
+    rounding += float(form.quadratic.sensitivity(W, inside, _sum_rounding(form, U)).sum())
+    size = 0.0
     for term, dual in zip(form.terms, U, strict=True):
         rows, error = term.evaluate(W)
         # a row that was moved into its function's domain: the terms add up to P(W) - Dual(U) plus <dual, move>
         shift = np.linalg.norm(dual, axis=1) * error
         rounding += float((term.function.rounding(rows, dual) + shift).sum())
-    return rounding
+        rounding += float(_product_rounding(term, W, rows, dual).sum())
+        size += float(np.abs(term.function.conjugate(dual)).sum())
+    # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>; how large w_i* is the duals tell
+    reach = np.linalg.norm(np.concatenate([W, form.quadratic.conjugate_gradient(inside)]), axis=1).max(initial=0.0)
+    share = float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0))
+    total = rounding + float(off.sum() * reach) + share * size
+    return np.inf if np.isnan(total) else total  # numbers beyond the range of doubles
+
+
+def _sum_rounding(form: StandardForm, U: Duals) -> Array:
+    """Rounding of the net duals as sums of those of all rows, shape (n_nodes, dim)."""
+    size, count = np.zeros((form.n_nodes, form.dim)), np.zeros(form.n_nodes)
+    for term, dual in zip(form.terms, U, strict=True):
+        size += (abs(term.map.matrix()).T @ np.abs(dual).ravel()).reshape(size.shape)
+        for end in term.map.ends:
+            count += np.bincount(end, minlength=form.n_nodes)
+    return np.asarray(EPS * np.sqrt(4.0 + count)[:, None] * size)
+
+
+def _product_rounding(term: Term, W: Array, rows: Array, dual: Array) -> Array:
+    """Effect of the rounding of ``K W`` on a term's Fenchel-Young terms, which are convex in ``K W``."""
+    error = term.map.rounding(W)[:, None]
+    if not error.any():
+        return np.zeros(len(rows))
+    if rows.shape[1] > 1:
+        return np.asarray(error[:, 0] * np.linalg.norm(term.function.subgradient(rows) - dual, axis=1))
+    ends = (term.function.fenchel_young(rows + step, dual) for step in (error, -error))
+    with np.errstate(invalid="ignore"):
+        rise = np.maximum(*ends) - term.function.fenchel_young(rows, dual)
+    return np.where(np.isfinite(rise), np.maximum(rise, 0.0), 0.0)
+
+
+def objective_rounding(form: StandardForm, W: Array) -> float:
+    """Estimate of the floating-point error in the objective."""
+    total = float(form.quadratic.value_rounding(W).sum())
+    for term in form.terms:
+        rows, _ = term.evaluate(W)
+        value = term.function.value(rows)
+        total += 4.0 * (form.dim + 4) * EPS * float(np.abs(value).sum())
+        if rows.shape[1] == 1:
+            error = term.map.rounding(W)[:, None] + 4.0 * EPS * np.abs(rows)
+            with np.errstate(invalid="ignore"):
+                changes = [np.abs(term.function.value(rows + step) - value) for step in (error, -error)]
+            total += float(sum(np.where(np.isfinite(change), change, 0.0).sum() for change in changes))
+    return total
+
+
+def lower_bound(form: StandardForm, W: Array, U: Duals) -> float:
+    """What duals prove about the minimum where W is outside the domain: the best of bounds from points inside."""
+    domain, best = Domain(form), -np.inf
+    for point in (domain.project(W), domain.project(np.zeros_like(W))):
+        gap = gap_terms(form, point, U).total + gap_rounding(form, point, U)
+        bound = form.objective(point) - gap - objective_rounding(form, point)
+        best = max(best, bound) if np.isfinite(bound) else best
+    return float(best)
 
 
 def objective_floor(form: StandardForm, W: Array | None = None) -> float:

@@ -265,6 +265,13 @@ class ClassRows(LinearMap):
         blocks = np.einsum("rf,ck->rcfk", self.X, np.eye(self.width)).reshape(self.n_rows, self.width, self.used)
         return _blocks(self.owner, np.pad(blocks, ((0, 0), (0, 0), (0, self.dim - self.used))), self.n_nodes)
 
+    def rounding(self, W: Array) -> Array:
+        """Of all scores together: ``(k + 2) eps`` times the norm of ``|x_r|^T |W|`` for k features that are not zero."""
+        units = np.finfo(float).eps * (np.count_nonzero(self.X, axis=1) + 2.0)
+        shaped = np.abs(W[:, : self.used].reshape(self.n_nodes, self.features, self.width))
+        sizes = np.einsum("rf,rfc->rc", np.abs(self.X), shaped[self.owner])
+        return np.asarray(units * np.linalg.norm(sizes, axis=1))
+
     def renumbered(self, position: IntArray, n_nodes: int) -> ClassRows:
         """Data points of other devices."""
         return ClassRows(position[self.owner], self.X, self.width, n_nodes, self.dim)

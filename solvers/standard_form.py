@@ -118,6 +118,18 @@ class BlockFunction:
         size = np.abs(self.value(W)) + np.abs(W * S).sum(axis=1)
         return np.asarray(4.0 * (self.dim + 4) * np.finfo(float).eps * size)
 
+    def value_rounding(self, W: Array) -> Array:
+        """Estimate of the floating-point error of ``value(W)``, shape (n_rows,)."""
+        return np.asarray(4.0 * (self.dim + 4) * np.finfo(float).eps * np.abs(self.value(W)))
+
+    def sensitivity(self, W: Array, S: Array, error: Array) -> Array:
+        """How much ``fenchel_young(W, S)`` changes if S is off by an error of the same shape; zero where unknown."""
+        return np.zeros(self.n_rows)
+
+    def conjugate_gradient(self, S: Array) -> Array:
+        """Parameters at which S is a gradient, and zero in directions that S does not determine."""
+        return np.zeros_like(S)
+
     def complement(self, V: Array) -> Array:
         """Component of every row in which ``f_i`` is an affine function: off the span of the domain of ``f_i^*``."""
         return np.zeros_like(V)

@@ -280,6 +280,26 @@ class QuadraticBlocks(BlockFunction):
         gap = self._squared_dual_norm(self.gradient(W) - S)
         return np.asarray(np.sqrt(gap * error) + 0.5 * error)
 
+    def value_rounding(self, W: Array) -> Array:
+        """First-order effect of the rounding of the residuals, and that of the sums."""
+        residual = np.abs(self._residual(W))
+        rows = np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner])) + np.abs(self.y)
+        squares = self._sum_rows(self.weight * residual * (2.0 * rows + residual))
+        linear = np.einsum("ij,ij->i", np.abs(self.tilt), np.abs(W)) + np.abs(self.offset)
+        return np.asarray((self.dim + self.counts + 4) * EPS * (squares + linear))
+
+    def sensitivity(self, W: Array, S: Array, error: Array) -> Array:
+        """To second order."""
+        moved = self._squared_dual_norm(error)
+        return np.asarray(np.sqrt(self._squared_dual_norm(self.gradient(W) - S) * moved) + 0.5 * moved)
+
+    def conjugate_gradient(self, S: Array) -> Array:
+        """``Q^+ (s + b)``."""
+        scale, values, vectors = self._spectrum
+        inverse = np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
+        rotated = inverse * np.einsum("ijk,ij->ik", vectors, scale * (S + self.linear))
+        return np.asarray(scale * np.einsum("ijk,ik->ij", vectors, rotated))
+
     def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """Weighted sum of squares of one sparse matrix times ``vec(W)``."""
         import cvxpy as cp
