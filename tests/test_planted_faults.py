@@ -52,6 +52,14 @@ def test_a_plain_solver_raises_no_alarm() -> None:
     assert report.counts()["passed"] > 200
 
 
+def test_a_gap_below_that_of_the_baseline_can_be_asked_for() -> None:
+    """Then the solver's own flows prove it: the baseline is made to 1e-9 only."""
+    report = check_solver(
+        "adaptive_primal_dual", [BY_NAME["lasso_star"]], relative_gap=1e-12, checks=["check_certified_gap"]
+    )
+    assert report.ok, str(report)
+
+
 @pytest.mark.parametrize("check", CHECKS)
 def test_every_check_catches_what_no_other_does(check: str) -> None:
     assert any(fault.alone and fault.checks == (check,) for fault in FAULTS)

@@ -175,7 +175,7 @@ def _by_check(reports: Sequence[SolverReport]) -> str:
             for row in rows:
                 if row.outcome in ("skipped", "xfailed"):
                     reasons.setdefault(row.reason.partition("\n")[0], []).append(row.instance)
-            why = "".join(f"<li>{escape(reason)}: {escape(_listed(names))}</li>" for reason, names in reasons.items())
+            why = "".join(f"<li>{escape(_listed(names))}: {escape(reason)}</li>" for reason, names in reasons.items())
             lines.append(
                 f'<tr><th scope="row">{escape(check)}<span class="about">{escape(purpose(check))}</span></th>'
                 f"<td>{counted}{f'<ul>{why}</ul>' if why else ''}</td></tr>"
