@@ -27,9 +27,13 @@ KIND, WIDTH, FIRST, SECOND, THIRD, SHIFT, NOISE, START = range(8)
 """Numbers about a row: its kind, how many rows its block has, the parameters, c_r, the size of the numbers of which c_r
 is the difference (``eps * noise`` is its rounding error), and the dual to start from."""
 
-SIZE, BASE, GAIN, OLD, DUAL, SLOPE, SPREAD, VALUE, PARTS, CHANGE, TRIAL = range(11)
-"""Scratch memory of a row: ``||a_r||``; an envelope's p is ``base + gain t`` inside the interval; p before a stage; the
-first and second derivatives; t, the size of the numbers whose sum it is, its change in a direction, and a t to try."""
+SIZE, BASE, GAIN, KEPT_DUAL, DUAL, SLOPE, SPREAD, VALUE, PARTS, CHANGE, TRIAL = range(11)
+"""Scratch memory of a row: ``||a_r||``; the dual of an envelope is ``base + gain t`` inside the interval; a copy of the
+dual; the dual; its slope, and more of it in a block; t, the size of the numbers whose sum it is, its change in a
+direction, and a t to try."""
+
+# Beyond, the exponential's slope is continued as a straight line: no minimiser is there, and nothing overflows.
+LARGEST_EXPONENT = 300.0
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -42,8 +46,8 @@ def has_kinks(kind: float) -> bool:
 def differentiate(data: Array, state: Array, position: int) -> None:
     """Gradient (the duals) and Hessian of every phi, or of its Moreau envelope, at the t in one column of the state.
 
-    The Hessian of a row is its slope; that of a block is ``diag(slope) - spread spread^T`` (LOG_SUM_EXP) or
-    ``diag(slope) + spread spread^T`` (BALL).
+    The Hessian of a row is its slope.  That of a block is ``diag(slope) + spread spread^T`` (BALL), or the covariance
+    of the class under the probabilities ``slope / omega``, times omega (LOG_SUM_EXP).
     """
     r, m = 0, len(data)
     while r < m:
@@ -58,8 +62,9 @@ def differentiate(data: Array, state: Array, position: int) -> None:
             state[r, DUAL] = -first * (e if t > 0 else 1.0) / (1.0 + e)
             state[r, SLOPE] = first * e / (1.0 + e) ** 2
         elif kind == POISSON:
-            mean = np.exp(t)
-            state[r, DUAL], state[r, SLOPE] = first * (mean - second), first * mean
+            slope = first * np.exp(min(t, LARGEST_EXPONENT))
+            state[r, DUAL] = slope * (1.0 + max(t - LARGEST_EXPONENT, 0.0)) - first * second
+            state[r, SLOPE] = slope
         else:
             last = r + int(data[r, WIDTH])
             if kind == LOG_SUM_EXP:
@@ -73,11 +78,11 @@ def differentiate(data: Array, state: Array, position: int) -> None:
 def _log_sum_exp(data: Array, state: Array, position: int) -> None:
     omega, highest, total = data[0, FIRST], state[:, position].max(), 0.0
     for k in range(len(data)):
-        state[k, DUAL] = np.exp(state[k, position] - highest)
-        total += state[k, DUAL]
+        state[k, SLOPE] = np.exp(state[k, position] - highest)
+        total += state[k, SLOPE]
     for k in range(len(data)):
-        q = state[k, DUAL] / total
-        state[k, DUAL], state[k, SLOPE], state[k, SPREAD] = omega * (q - data[k, SECOND]), omega * q, np.sqrt(omega) * q
+        state[k, SLOPE] *= omega / total
+        state[k, DUAL] = state[k, SLOPE] - omega * data[k, SECOND]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

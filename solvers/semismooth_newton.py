@@ -19,20 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .active_rows import (
-    GRADIENT,
-    KEPT,
-    MOVE,
-    ROUNDING,
-    U,
-    backward,
-    factorise,
-    forward,
-    polish,
-    predict,
-    violation,
-    weigh,
-)
+from .active_rows import KINK_COLUMNS, polish
 from .linear_maps import Array, IntArray
 from .row_functions import (
     BALL,
@@ -42,8 +29,9 @@ from .row_functions import (
     FIRST,
     GAIN,
     INTERVAL,
+    KEPT_DUAL,
     KIND,
-    OLD,
+    LOG_SUM_EXP,
     SECOND,
     SHIFT,
     SIZE,
@@ -57,6 +45,8 @@ from .row_functions import (
     differentiate,
     has_kinks,
 )
+from .row_optimality import GRADIENT, KEPT, MOVE, ROUNDING, U, predict, violation, weigh
+from .small_cholesky import backward, factorise, forward
 
 __all__ = ["minimise_rows"]
 
@@ -64,15 +54,39 @@ EPS = float(np.finfo(float).eps)
 STAGES = 40
 NEWTON_STEPS = 200
 SEARCH_STEPS = 100
-SEARCH_TOLERANCE = 1e-2
-FIRST_PENALTY = 3.0
+SEARCH_TOLERANCE = 0.1
+FIRST_PENALTY = 30.0
 GROWTH = 20.0
 LAST_PENALTY = 1e8
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _derivatives_along(data: Array, state: Array) -> tuple[float, float]:
+    """First and second derivative of the rows' functions in the direction of their change."""
+    first, second = 0.0, 0.0
+    for r in range(len(data)):
+        change = state[r, CHANGE]
+        first += state[r, DUAL] * change
+        if data[r, KIND] != LOG_SUM_EXP:
+            second += state[r, SLOPE] * change**2
+        if data[r, WIDTH] > 1.0:
+            last, mean = r + int(data[r, WIDTH]), 0.0
+            if data[r, KIND] == BALL:
+                second += (state[r:last, SPREAD] * state[r:last, CHANGE]).sum() ** 2
+                continue
+            for k in range(r, last):
+                mean += state[k, SLOPE] / data[r, FIRST] * state[k, CHANGE]
+            for k in range(r, last):
+                second += state[k, SLOPE] * (state[k, CHANGE] - mean) ** 2
+    return first, second
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def _line_search(A: Array, data: Array, state: Array, vectors: Array, g: Array) -> float:
-    """Minimiser along ``u - alpha move``: Newton's method on the derivative, which increases, within a bracket."""
+    """Minimiser along ``u - alpha move``: the root of the derivative, which increases.
+
+    Newton's method within a bracket, and every third step a bisection.
+    """
     m, d = A.shape
     decrease, square, start = 0.0, 0.0, 0.0
     for k in range(d):
@@ -85,19 +99,12 @@ def _line_search(A: Array, data: Array, state: Array, vectors: Array, g: Array) 
             total -= A[r, k] * vectors[MOVE, k]
         state[r, CHANGE] = total
     alpha, low, high = 1.0, 0.0, np.inf
-    for _ in range(SEARCH_STEPS):
+    for step in range(SEARCH_STEPS):
         for r in range(m):
             state[r, TRIAL] = state[r, VALUE] + alpha * state[r, CHANGE]
         differentiate(data, state, TRIAL)
-        derivative, curvature = start + alpha * square, square
-        for r in range(m):
-            derivative += state[r, DUAL] * state[r, CHANGE]
-            curvature += state[r, SLOPE] * state[r, CHANGE] ** 2
-            if data[r, WIDTH] > 1.0:
-                along = 0.0
-                for k in range(r, r + int(data[r, WIDTH])):
-                    along += state[k, SPREAD] * state[k, CHANGE]
-                curvature += along**2 if data[r, KIND] == BALL else -(along**2)
+        of_rows, bend = _derivatives_along(data, state)
+        derivative = start + alpha * square + of_rows
         if abs(derivative) <= SEARCH_TOLERANCE * decrease:
             break
         if derivative < 0:
@@ -106,9 +113,11 @@ def _line_search(A: Array, data: Array, state: Array, vectors: Array, g: Array) 
             high = alpha
         if high - low <= 4 * EPS * high:
             break
-        alpha -= derivative / curvature
-        if not low < alpha < high:
-            alpha = 0.5 * (low + high) if high < np.inf else 2.0 * low
+        alpha -= derivative / (square + bend)
+        if high == np.inf:
+            alpha = max(alpha, 2.0 * low)
+        elif not low < alpha < high or step % 3 == 2:
+            alpha = 0.5 * (low + high)
     return alpha
 
 
@@ -154,13 +163,29 @@ def _take_envelopes(data: Array, state: Array, penalty: float) -> None:
     """
     r, m = 0, len(data)
     while r < m:
-        last = r + int(data[r, WIDTH])
-        size = state[r:last, SIZE].max()
+        last, size = r + 1, state[r, SIZE]
+        if data[r, WIDTH] > 1.0:
+            last = r + int(data[r, WIDTH])
+            size = state[r:last, SIZE].max()
         sigma = penalty / size**2 if size > 0.0 else 1e100
         for k in range(r, last):
             shrink = 1.0 / (1.0 + sigma * data[k, THIRD])
-            state[k, BASE], state[k, GAIN], state[k, OLD] = shrink * state[k, DUAL], shrink * sigma, state[k, DUAL]
+            state[k, BASE], state[k, GAIN] = shrink * state[k, DUAL], shrink * sigma
         r = last
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _polished(
+    A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array, kinks: Array, B: Array, S: Array
+) -> bool:
+    """Polish; where that does not lead to the solution, u and the duals are left as they were."""
+    state[:, KEPT_DUAL] = state[:, DUAL]
+    vectors[KEPT] = vectors[U]
+    if polish(A, data, state, vectors, M, g, kinks, B, S):
+        return True
+    state[:, DUAL] = state[:, KEPT_DUAL]
+    vectors[U] = vectors[KEPT]
+    return False
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -171,42 +196,39 @@ def _minimise(
     vectors: Array,
     M: Array,
     g: Array,
-    at_kink: IntArray,
+    kinks: Array,
     B: Array,
     S: Array,
+    warm: bool,
 ) -> float:
     """Solution for one device, in u and the duals; returns the relative violation that is left."""
     m, d = A.shape
-    balls = False
     for r in range(m):
         total = 0.0
         for k in range(d):
             total += A[r, k] ** 2
         state[r, SIZE] = np.sqrt(total)
-        state[r, DUAL] = data[r, START]
-        balls = balls or data[r, KIND] == BALL
+        state[r, DUAL], state[r, SPREAD] = data[r, START], 0.0
     vectors[U] = 0.0
     first = _first_penalty(data, state, g)
     penalty, left = first, np.inf
-    for _ in range(STAGES):
+    for stage in range(STAGES):
         _take_envelopes(data, state, penalty)
+        if stage == 0 and warm:
+            predict(A, data, state, vectors)
+            differentiate(data, state, VALUE)
+            if _polished(A, data, state, vectors, M, g, kinks, B, S):
+                return 0.0
         _newton(A, data, state, vectors, M, g)
         left = violation(data, state)
-        if not balls:
-            state[:, OLD] = state[:, DUAL]
-            vectors[KEPT] = vectors[U]
-            if polish(A, data, state, vectors, M, g, at_kink, B, S):
-                return 0.0
-            state[:, DUAL] = state[:, OLD]
-            vectors[U] = vectors[KEPT]
-        if left <= ROUNDING * EPS:
+        if _polished(A, data, state, vectors, M, g, kinks, B, S) or left <= ROUNDING:
             return 0.0
         penalty = min(GROWTH * penalty, LAST_PENALTY * first)
     return left
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def minimise_rows(A: Array, data: Array, start: IntArray, g: Array) -> tuple[Array, Array, Array]:
+def minimise_rows(A: Array, data: Array, start: IntArray, g: Array, warm: bool) -> tuple[Array, Array, Array]:
     """Solve all devices.
 
     Parameters
@@ -219,6 +241,8 @@ def minimise_rows(A: Array, data: Array, start: IntArray, g: Array) -> tuple[Arr
         Where the rows of each device start.
     g : array (n, d)
         Linear terms.
+    warm : bool
+        Whether u = 0 and the duals to start from are nearly the solution: then the kinks there are tried first.
 
     Returns
     -------
@@ -231,12 +255,12 @@ def minimise_rows(A: Array, data: Array, start: IntArray, g: Array) -> tuple[Arr
         most = max(most, start[i + 1] - start[i])
     solution, duals, left = g.copy(), data[:, START].copy(), np.zeros(n)
     memory, vectors, M = np.zeros((most, 11)), np.zeros((5, d)), np.zeros((d, d))
-    at_kink, B, S = np.zeros(2 * d, dtype=np.int64), np.zeros((2 * d, d)), np.zeros((2 * d + 2, 2 * d))
+    kinks, B, S = np.zeros((2 * d, KINK_COLUMNS)), np.zeros((2 * d, d)), np.zeros((2 * d + 1, 2 * d))
     for i in range(n):
         s, e = start[i], start[i + 1]
         if s < e:
             state = memory[: e - s]
-            left[i] = _minimise(A[s:e], data[s:e], state, vectors, M, g[i], at_kink, B, S)
+            left[i] = _minimise(A[s:e], data[s:e], state, vectors, M, g[i], kinks, B, S, warm)
             solution[i] = vectors[U]
             duals[s:e] = state[:, DUAL]
     return solution, duals, left

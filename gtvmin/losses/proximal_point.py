@@ -29,10 +29,13 @@ GROWTH = 100.0
 FIRST_STEP = 10.0
 # A slope below this share of the slopes that cancel in it is rounding.
 FLAT = 1e-14
+# A slope that growing steps do not bring down is rounding below this share.  Above, s is outside the conjugate's domain
+# once so many steps have gone far beyond all natural lengths of the loss.
+OUTSIDE = 1e-10
+STALLED = 0.1
+LONG = 6
 # One more step corrects the rounding of the first.
 AT_LEAST = 2
-# A distance from the conjugate's domain above this share is no rounding.
-OUTSIDE = 1e-10
 
 Split = tuple[list[Array], Array, NDArray[np.bool_]]
 
@@ -50,22 +53,26 @@ def row_duals(local: LocalBlocks, S: Array) -> Split:
         Whether the projection moved a row by no more than rounding: otherwise its conjugate is infinite.
     """
     quadratic = local.quadratic_part
-    W = np.zeros_like(S)
-    step = _first_step(local, S)
+    W, step = np.zeros_like(S), _first_step(local, S)
     lines = [np.zeros(len(system.rows.owner)) for _, system in local.systems]
+    moving, slope = np.ones(local.n_rows, dtype=bool), np.full(local.n_rows, np.inf)
     for iteration in range(STEPS):
-        before = W
+        moved = W.copy()
         for k, (devices, system) in enumerate(local.systems):
             roots = local.roots(devices, system, step)
-            g = local.push(devices, system, roots, W, S)
-            W, lines[k], violation = system.solver(roots)(W, lines[k], g)
-            local.check(system, violation)
+            moved, duals_there = system.solver(roots)(moved, lines[k], local.push(devices, system, roots, W, S))
+            lines[k] = np.where(moving[system.device(system.rows.owner)], duals_there, lines[k])
+        before, slope = slope, np.where(moving, np.linalg.norm(moved - W, axis=1) / step, slope)
+        W = np.where(moving[:, None], moved, W)
         duals = _collect(local, lines)
-        slope = np.linalg.norm(W - before, axis=1) / step
-        moving = slope > FLAT * _throughput(local, S, W, duals)
-        if iteration + 1 >= AT_LEAST and not moving.any():
-            break
-        step = np.where(moving, GROWTH * step, step)
+        size = _throughput(local, S, W, duals)
+        stalled = slope > STALLED * before
+        at_rest = (slope <= FLAT * size) | (stalled & ((slope <= OUTSIDE * size) | (iteration >= LONG)))
+        if iteration + 1 >= AT_LEAST:
+            moving &= ~at_rest
+            if not moving.any():
+                break
+        step = np.where(at_rest, step, GROWTH * step)
     net = S - _pull(local, duals)
     rest = quadratic.project_dual(net)
     _give_to_balls(local, duals, net - rest)
@@ -81,10 +88,12 @@ def _first_step(local: LocalBlocks, S: Array) -> Array:
     curvature = quadratic.smoothness
     slope = np.linalg.norm(S - quadratic.gradient(np.zeros_like(S)), axis=1)
     length = np.zeros(local.n_rows)
-    for devices, system in local.systems:
-        size, own = np.linalg.norm(system.rows.X, axis=1), np.repeat(devices, len(system.members) // len(devices))
-        reach = np.where(system.rows.table[:, 0] == INTERVAL, np.abs(system.rows.target), 1.0)
-        np.maximum.at(length, own[system.rows.owner], reach / np.where(size > 0, size, 1.0))
+    for _, system in local.systems:
+        kind, low, high, bend = system.rows.table[:, [0, 2, 3, 4]].T
+        slopes = np.maximum(np.where(np.isfinite(low), -low, 0.0), np.where(np.isfinite(high), high, 0.0))
+        reach = np.where(kind == INTERVAL, np.abs(system.rows.target) + bend * slopes, 1.0)
+        size = np.where(system.size > 0, system.size, 1.0)
+        np.maximum.at(length, system.device(system.rows.owner), reach / size)
     with np.errstate(divide="ignore"):
         of_curvature = np.where(curvature > 0, 1.0 / curvature, 0.0)
         natural = np.maximum(of_curvature, np.where(slope > 0, length / slope, 0.0))

@@ -29,6 +29,8 @@ KIND, WIDTH, PARAMETERS, SHIFT, NOISE, START = 0, 1, slice(2, 5), 5, 6, 7
 INTERVAL, LOGISTIC, POISSON, LOG_SUM_EXP, BALL = range(5)
 """Its kinds of functions."""
 
+# A violation of a constraint beyond this share of the parameters' size is no rounding.
+CONTRADICTION = 1e-8
 # Parameters count as zero below the rounding of this share of the size of their device's.
 SMALL_SHARE = 1e-4
 
@@ -114,14 +116,20 @@ class RowSystem:
         Where the d parameters of each unit, a device or a coordinate, stand in ``W.ravel()``.
     rows : Rows
         Lines of these units, with ``owner`` and ``X`` in their numbering.
+    dim : int
+        Number of parameters of a device.
     """
 
-    def __init__(self, members: IntArray, rows: Rows) -> None:
-        self.members, self.rows = members, rows
+    def __init__(self, members: IntArray, rows: Rows, dim: int) -> None:
+        self.members, self.rows, self.dim = members, rows, dim
         counts = np.bincount(rows.owner, minlength=len(members))
         self.size = np.linalg.norm(rows.X, axis=1)
         self.start = np.append(0, np.cumsum(counts))
         self._find_landmarks()
+
+    def device(self, units: IntArray) -> IntArray:
+        """The devices of some units."""
+        return np.asarray(self.members[units, 0] // self.dim)
 
     def _find_landmarks(self) -> None:
         """Kinks and walls of rows of one coordinate: where w is on one, it is so to the last bit."""
@@ -138,16 +146,16 @@ class RowSystem:
         lines = np.flatnonzero(self.single & (below == -np.inf))
         np.maximum.at(self.lowest, (owner[lines], self.column[lines]), self.place[lines])
 
-    def solver(self, roots: Array) -> Callable[[Array, Array, Array], tuple[Array, Array, Array]]:
-        """Return ``(W, P, g) -> (W, P, violation)`` for Hessians ``H = (roots^T roots)^{-1}``, shape (N, d, d).
+    def solver(self, roots: Array) -> Callable[[Array, Array, Array], tuple[Array, Array]]:
+        """Return ``(W, P, g) -> (W, P)`` for Hessians ``H = (roots^T roots)^{-1}``, shape (N, d, d).
 
         It takes reference points W, duals to start from, and g (N, d), the roots times minus the gradient at W of all
-        but the rows; its violation is relative, and zero if it is rounding.
+        but the rows.
         """
         A = np.einsum("rj,rkj->rk", self.rows.X, roots[self.rows.owner])
         return lambda W, P, g: self._solve(A, roots, W, P, g)
 
-    def _solve(self, A: Array, roots: Array, W: Array, P: Array, g: Array) -> tuple[Array, Array, Array]:
+    def _solve(self, A: Array, roots: Array, W: Array, P: Array, g: Array) -> tuple[Array, Array]:
         from gtvmin.solvers.semismooth_newton import minimise_rows
 
         w = W.ravel()[self.members]
@@ -157,19 +165,36 @@ class RowSystem:
         data[:, SHIFT] = np.einsum("rj,rj->r", X, w[owner]) - target
         data[:, START] = P
         data[:, NOISE] = np.einsum("rj,rj->r", np.abs(X), np.abs(w[owner])) + np.abs(target)
-        data[:, NOISE] += SMALL_SHARE * self._lengths(w, roots, g)[owner] * self.size
-        u, duals, violation = minimise_rows(A, data, self.start, g)
-        w = self._settle(w + np.einsum("nkj,nk->nj", roots, u), duals)
+        lengths = self._lengths(w, roots, g)
+        data[:, NOISE] += SMALL_SHARE * lengths[owner] * self.size
+        u, duals, violation = minimise_rows(A, data, self.start, g, bool(P.any()))
+        w = w + np.einsum("nkj,nk->nj", roots, u)
+        self._refuse_contradictions(np.flatnonzero(violation > CONTRADICTION), w, lengths)
         out = W.copy()
-        out.ravel()[self.members] = w
-        return out, duals, violation
+        out.ravel()[self.members] = self._settle(w, duals)
+        return out, duals
 
     def _lengths(self, w: Array, roots: Array, g: Array) -> Array:
-        """Size of each unit's parameters: of the point, of the kinks, or where all are zero of the way that g tells."""
+        """Size of each unit's parameters: of the point, of the kinks, or a little of the way that g tells."""
         length = np.linalg.norm(w, axis=1)
         np.maximum.at(length, self.rows.owner, np.abs(self.rows.target) / np.where(self.size > 0, self.size, 1.0))
         way = np.linalg.norm(np.einsum("nkj,nk->nj", roots, g), axis=1)
-        return np.asarray(np.where(length > 0, length, way))
+        return np.asarray(np.maximum(length, SMALL_SHARE * way))
+
+    def _refuse_contradictions(self, units: IntArray, w: Array, lengths: Array) -> None:
+        """Raise an error if constraints of a unit that was not solved are violated."""
+        rows, lines = self.rows, np.flatnonzero(np.isin(self.rows.owner, units))
+        excess = np.einsum("rj,rj->r", rows.X[lines], w[rows.owner[lines]]) - rows.target[lines]
+        low, high, curvature = rows.table[lines, 2:].T
+        wall = (rows.table[lines, 0] == INTERVAL) & (curvature == 0)
+        off = np.where(wall & np.isinf(high), np.maximum(excess, 0.0), 0.0)
+        off = np.maximum(off, np.where(wall & np.isinf(low), np.maximum(-excess, 0.0), 0.0))
+        bad = lines[off > CONTRADICTION * self.size[lines] * lengths[rows.owner[lines]]]
+        if len(bad):
+            raise ValueError(
+                f"no parameters obey all constraints in the loss of the device at position "
+                f"{int(self.device(rows.owner[bad])[0])}: they contradict each other"
+            )
 
     def _settle(self, w: Array, duals: Array) -> Array:
         """Put coordinates at the kinks and behind the walls where rounding left them close by."""
@@ -232,8 +257,12 @@ def _log_sum_exp_lines(function: BlockFunction) -> Lines:
 
 
 def _ball_lines(function: BlockFunction) -> Lines:
+    """A ball of radius zero holds every coordinate to its centre."""
     assert isinstance(function, BallBlocks)
-    table = _table(BALL, _widths(function), np.repeat(function.radius, function.dim))
+    radius = np.repeat(function.radius, function.dim)
+    ball = _table(BALL, _widths(function), radius)
+    point = _table(INTERVAL, 1.0, np.full(len(radius), -np.inf), np.inf)
+    table = np.where(radius[:, None] > 0, ball, point)
     return np.arange(len(table)), table, function.centre.ravel()
 
 
