@@ -24,6 +24,7 @@ from gtvmin.storage import write_atomically
 from gtvmin.validation import restore_frozen
 
 if TYPE_CHECKING:
+    from gtvmin.lowering import Lowered
     from gtvmin.problem import GTVMin
 
 __all__ = ["Certificate", "certify", "load_certificate"]
@@ -56,6 +57,9 @@ class Certificate:
         Term of each edge; those of all families, in the order of the problem's ``edges``.
     radius : array (n_nodes,)
         ``||w_i - w_i^*|| <= radius_i`` from strong convexity, ``inf`` for a device whose loss is not strongly convex.
+    dual_radius : array (n_edges,)
+        ``||u_e - u_e^*|| <= dual_radius_e`` for the flows U, from the smoothness of the penalty, whose conjugate is
+        then strongly convex; ``inf`` for norms and other penalties with kinks.
     infeasibility : float
         Largest violation of a device's linear conditions by the flows, relative to the flow through it; a rigorous
         bound is evaluated at flows without any.
@@ -81,6 +85,7 @@ class Certificate:
     per_node: Array
     per_edge: Array
     radius: Array
+    dual_radius: Array
     infeasibility: float
     violation: Array
     W: Array
@@ -241,6 +246,7 @@ def certify(
         per_node=per_node,
         per_edge=per_edge,
         radius=_radius(form, gap),
+        dual_radius=_dual_radius(lowered, gap),
         infeasibility=terms.infeasibility,
         violation=domain_violation(form, parameters),
         W=parameters,
@@ -264,6 +270,7 @@ def _rigorous(problem: GTVMin, W: Array, duals: Duals) -> Certificate:
         per_node=bound.per_node,
         per_edge=bound.per_edge,
         radius=_radius(form, bound.gap),
+        dual_radius=_dual_radius(problem.lowered, bound.gap),
         infeasibility=gap_terms(form, W, duals).infeasibility,
         violation=domain_violation(form, W),
         W=W,
@@ -272,6 +279,18 @@ def _rigorous(problem: GTVMin, W: Array, duals: Duals) -> Certificate:
         problem_hash=problem.hash,
         rigorous=True,
     )
+
+
+def _dual_radius(lowered: Lowered, gap: float) -> Array:
+    """``sqrt(2 L_e gap)``: the dual is ``1/L_e``-strongly concave in the flow of an edge with an L_e-smooth penalty."""
+    radius = np.full(lowered.n_edges, np.inf)
+    if not np.isfinite(gap):
+        return radius
+    for edges, term in zip(lowered.edges, lowered.form.couplings, strict=True):
+        smoothness = term.function.smoothness
+        finite = np.isfinite(smoothness)
+        radius[edges] = np.where(finite, np.sqrt(2.0 * max(gap, 0.0) * np.where(finite, smoothness, 0.0)), np.inf)
+    return radius
 
 
 def _radius(form: StandardForm, gap: float) -> Array:

@@ -243,3 +243,27 @@ def test_unlabelled_nodes_get_a_finite_bound_from_any_flows() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert problem.solve(gap=1e-9).objective == pytest.approx(0.5 * 10 - 2 * 0.25**2, rel=1e-8)
+
+
+@pytest.mark.parametrize("penalty", [gtv.SquaredNorm(), gtv.HuberPenalty(0.3)], ids=repr)
+def test_the_dual_radius_contains_the_optimal_flows(penalty: gtv.Penalty) -> None:
+    problem = random_problem(5, penalty)
+    best = problem.solve("adaptive_primal_dual", gap=1e-12).flows
+    rough = problem.solve("adaptive_primal_dual", gap=1e-2).certificate
+    distance = np.linalg.norm(rough.U - best, axis=1)
+    assert (distance <= rough.dual_radius).all()
+    assert (rough.dual_radius < 5.0).all()
+    # of the size that a strongly concave dual allows: all edges together are within sqrt(2 L gap)
+    assert rough.dual_radius.max() == pytest.approx(
+        np.sqrt(2 * rough.gap * strength(problem, penalty).max()), rel=1e-12
+    )
+
+
+def strength(problem: gtv.GTVMin, penalty: gtv.Penalty) -> np.ndarray:
+    """Smoothness of the penalty on every edge, by hand: 2 alpha A, or alpha A / delta."""
+    scale = problem.alpha * problem.network.weights
+    return 2 * scale if isinstance(penalty, gtv.SquaredNorm) else scale / 0.3
+
+
+def test_norms_have_no_dual_radius() -> None:
+    assert np.isinf(random_problem(5, gtv.Norm(2)).solve().certificate.dual_radius).all()
