@@ -172,6 +172,12 @@ class QuadraticBlocks(BlockFunction):
         """Which eigenvalues are not taken for zero, shape (n_rows, dim)."""
         return np.asarray(self._spectrum[1] > RANK_TOLERANCE * self.dim)
 
+    @cached_property
+    def _inverse(self) -> Array:
+        """Inverses of these eigenvalues, zero for the others."""
+        values = self._spectrum[1]
+        return np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
+
     @property
     def full_span(self) -> NDArray[np.bool_]:
         """Whether Q_i has full rank."""
@@ -217,10 +223,9 @@ class QuadraticBlocks(BlockFunction):
 
     def _squared_dual_norm(self, R: Array) -> Array:
         """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
-        scale, values, vectors = self._spectrum
-        inverse = np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
+        scale, _, vectors = self._spectrum
         rotated = np.einsum("ijk,ij->ik", vectors, scale * R)
-        return np.asarray((inverse * rotated**2).sum(axis=1))
+        return np.asarray((self._inverse * rotated**2).sum(axis=1))
 
     def _onto_range(self, deficient: NDArray[np.int64], V: Array) -> Array:
         """Projection of rows of deficient devices onto the range of Q_i.
@@ -273,12 +278,19 @@ class QuadraticBlocks(BlockFunction):
         return np.where(self._outside(S), np.inf, value)
 
     def rounding(self, W: Array, S: Array) -> Array:
-        """First-order effect of the rounding in ``gradient(W) - s`` on :meth:`fenchel_young`."""
+        """First-order effect of the rounding in ``gradient(W) - s`` and in Q_i on :meth:`fenchel_young`."""
         rows = np.abs(np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner]))) + np.abs(self.y)
         size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + np.abs(self.tilt)
-        error = self._squared_dual_norm((self.dim + self.counts[:, None] + 4) * EPS * size)
-        gap = self._squared_dual_norm(self.gradient(W) - S)
-        return np.asarray(np.sqrt(gap * error) + 0.5 * error)
+        units = (self.dim + self.counts + 4) * EPS
+        error = self._squared_dual_norm(units[:, None] * size)
+        force = self.gradient(W) - S
+        gap = self._squared_dual_norm(force)
+        # r^T Q^+ r changes by x^T dQ x with x = Q^+ r, in the scales of the unit diagonal
+        scale, values, vectors = self._spectrum
+        rotated = np.einsum("ijk,ij->ik", vectors, scale * force)
+        length = np.linalg.norm(self._inverse * rotated, axis=1)
+        of_matrix = units * length * (values[:, -1] * length + np.linalg.norm(rotated, axis=1))
+        return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
     def value_rounding(self, W: Array) -> Array:
         """First-order effect of the rounding of the residuals, and that of the sums."""
@@ -295,9 +307,8 @@ class QuadraticBlocks(BlockFunction):
 
     def conjugate_gradient(self, S: Array) -> Array:
         """``Q^+ (s + b)``."""
-        scale, values, vectors = self._spectrum
-        inverse = np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
-        rotated = inverse * np.einsum("ijk,ij->ik", vectors, scale * (S + self.linear))
+        scale, _, vectors = self._spectrum
+        rotated = self._inverse * np.einsum("ijk,ij->ik", vectors, scale * (S + self.linear))
         return np.asarray(scale * np.einsum("ijk,ik->ij", vectors, rotated))
 
     def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
