@@ -72,6 +72,13 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Attack the certificates of many random problems and record the result: `nox -s fuzz -- 100000`."""
+    install_wheel(session, "test")
+    session.run("python", "tests/fuzz_certify.py", "--report", "docs/fuzz.md", *session.posargs)
+
+
+@nox.session
 def build(session: nox.Session) -> None:
     """Build the source distribution and the wheel into dist/ and check their metadata."""
     session.install("build", "twine")
