@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import networkx as nx
@@ -36,7 +38,7 @@ def losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
                 f"{len(missing)} of {network.n_nodes} nodes have no loss and get Zero(), the first is "
                 f"{missing[0]!r}: declare Zero() for them if that is meant",
                 MissingLossWarning,
-                stacklevel=4,
+                stacklevel=_level_of_caller(),
             )
         ordered = [losses.get(node, Zero()) for node in network.nodes]
     elif callable(losses):
@@ -59,14 +61,23 @@ def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:
         raise
 
 
+def _level_of_caller() -> int:
+    """``stacklevel`` of the line outside the package that declares the problem, by whichever of its names."""
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "gtvmin":
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def penalties_of_attribute(penalty: Any, network: Any) -> Any:
     """The penalties that an edge attribute of a networkx graph holds, by pair of labels; others as they are."""
     if not isinstance(penalty, str):
         return penalty
     if not isinstance(network, nx.Graph):
         raise TypeError(
-            f"penalty={penalty!r} names an edge attribute, but the network is no networkx graph: give a dict from "
-            "pairs of labels to penalties"
+            f"penalty={penalty!r} names an edge attribute, but the network is no networkx graph: give a penalty such "
+            "as Norm(2) or SquaredNorm(), or a dict from pairs of labels to penalties"
         )
     for tail, head, data in network.edges(data=True):
         if penalty not in data:

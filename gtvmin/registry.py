@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import signature
 from typing import Any
 
 __all__ = ["make_solver", "solver_names"]
@@ -51,4 +52,11 @@ def make_solver(name: str, **settings: Any) -> Any:
                 f"method {name!r} is unknown: choose 'auto', 'cvxpy' or one of {', '.join(solver_names())}"
             )
         factory = offered[name].load()
+    known = signature(factory).parameters
+    unknown = [setting for setting in settings if setting not in known]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in known.values()):
+        raise TypeError(
+            f"{unknown[0]!r} is neither an option of solve() (gap, max_iter, time_limit, start, progress) nor a "
+            f"setting of {name!r} ({', '.join(known) or 'it has none'})"
+        )
     return factory(**settings)

@@ -249,3 +249,10 @@ def test_a_perfect_fit_under_strong_coupling_is_certified(seed: int) -> None:
 def test_settings_out_of_range_are_refused(method: str, settings: dict) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         problem_of("ridge", gtv.SquaredNorm()).solve(method, **settings)
+
+
+def test_an_unknown_option_names_those_there_are() -> None:
+    with pytest.raises(
+        TypeError, match=r"'tol' is neither an option of solve\(\) \(gap, .*setting of 'primal_dual' \(scale"
+    ):
+        problem_of("ridge", gtv.Norm(2)).solve("primal_dual", tol=1e-3)
