@@ -230,7 +230,7 @@ def _loss(name: str, numbers: Numbers, w: Array, size: float) -> tuple[gtv.Loss,
         if numbers.dyadic and name == "Logistic":
             X[:, w != 0] = 0.0
             t = X @ w
-        elif name != "Logistic" and t.any() and rng.random() < 0.4:
+        elif name != "Logistic" and t.any() and rng.random() < 0.4 and not numbers.dyadic:
             X /= np.where(t != 0, np.abs(t), 1.0)[:, None]  # near or at the kink
             t = X @ w
         y = rng.choice([-1.0, 1.0], m)
