@@ -31,6 +31,7 @@ CG_TOLERANCE = 1e-13
 CG_LIMIT = 1000
 # How far a saturated row may still move outwards: near the optimum a smaller share is better.
 FACE_FLOOR = 1e-4
+FACE_ROUNDS = 5
 ALTERNATIONS = 3
 OVERSHOOT = 1.5
 BISECTIONS = 40
@@ -87,7 +88,7 @@ def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> t
     least_squares, cost = _satisfy_span(form, inside, _metrics(form))
     candidates = [least_squares]
     if not _in_domain(form, least_squares):
-        face, used = _satisfy_span(form, inside, _metrics(form, inside))
+        face, used = _along_faces(form, inside)
         cost += used
         alternated = least_squares
         for _ in range(ALTERNATIONS):
@@ -103,6 +104,21 @@ def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> t
     for candidate in candidates:
         best = _better_pulled_in(form, best, candidate)
     return best, cost
+
+
+def _along_faces(form: StandardForm, inside: Duals) -> tuple[Duals, int]:
+    """Satisfy the span by moves along the faces of the domains; data points' duals are pulled in and moved again.
+
+    A dual of a data point at a corner of its interval cannot be scaled back from outside as the flow of an edge can.
+    """
+    face, cost = _satisfy_span(form, inside, _metrics(form, inside))
+    for _ in range(FACE_ROUNDS if form.rows else 0):
+        if _in_domain(form, face):
+            break
+        inside = _pull_in(form, face)
+        face, used = _satisfy_span(form, inside, _metrics(form, inside))
+        cost += used
+    return face, cost
 
 
 def _value(point: DualPoint) -> float:

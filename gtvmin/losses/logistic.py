@@ -20,6 +20,7 @@ from gtvmin.validation import finite_array, frozen
 __all__ = ["Logistic", "LogisticBlocks"]
 
 EPS = float(np.finfo(float).eps)
+LEAST_ROOM = 1e-13
 
 
 class LogisticBlocks(BlockFunction):
@@ -101,9 +102,12 @@ class LogisticBlocks(BlockFunction):
         return np.asarray(np.where(S > 0, np.inf, -S / self.weight)[:, 0])
 
     def dual_metric(self, S: Array, floor: float) -> Callable[[Array], Array]:
-        """``4 q (1 - q)``: the conjugate's inverse Hessian, scaled to at most one."""
+        """``4 q (1 - q)``: the conjugate's inverse Hessian, scaled to at most one.
+
+        With hardly any floor: a probability near zero or one moves by a share of itself, and stays inside.
+        """
         q = np.clip(-S / self.weight, 0.0, 1.0)
-        room = np.clip(4.0 * q * (1.0 - q), floor, 1.0)
+        room = np.clip(4.0 * q * (1.0 - q), min(floor, LEAST_ROOM), 1.0)
         return lambda Z: room * Z
 
     def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
