@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 settings.register_profile("local", deadline=None)
 settings.register_profile("fixed", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("fixed" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def baselines_of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Certified baselines that tests make go to a folder of the run, not into the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GTVMIN_CACHE", str(tmp_path_factory.mktemp("baselines")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -89,7 +89,7 @@ def baseline(problem: GTVMin) -> Certificate:
 def _load(path: Path, problem: GTVMin) -> Certificate | None:
     try:
         found = load_certificate(path, problem)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (CertificateError, ValueError, OSError) as error:
         warnings.warn(f"the stored baseline {path} is ignored and made anew: {error}", BaselineWarning, stacklevel=3)

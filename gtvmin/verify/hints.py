@@ -20,6 +20,7 @@ __all__ = ["flow_hints", "hints"]
 
 LARGEST = 2_000
 """Number of parameters up to which other problems are solved to compare with."""
+MOST_ITERATIONS = 5_000
 MOST_NAMES = 4
 # An explanation must leave at most this share of the error.
 EXPLAINS = 1e-2
@@ -71,7 +72,7 @@ def _other_problems(judgement: Judgement) -> Iterator[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                optimum = other.solve(gap=1e-8, time_limit=5.0).certificate
+                optimum = other.solve(gap=1e-8, max_iter=MOST_ITERATIONS).certificate
             except (ValueError, TypeError, RuntimeError):
                 continue
         size = max(abs(optimum.primal), abs(optimum.dual))
