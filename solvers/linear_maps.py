@@ -266,7 +266,7 @@ class ClassRows(LinearMap):
         return _blocks(self.owner, np.pad(blocks, ((0, 0), (0, 0), (0, self.dim - self.used))), self.n_nodes)
 
     def rounding(self, W: Array) -> Array:
-        """Of all scores together: ``(k + 2) eps`` times the norm of ``|x_r|^T |W|`` for k features that are not zero."""
+        """Of all scores together: ``(k + 2) eps`` times the norm of ``|x_r|^T |W|``, for k features beside zeros."""
         units = np.finfo(float).eps * (np.count_nonzero(self.X, axis=1) + 2.0)
         shaped = np.abs(W[:, : self.used].reshape(self.n_nodes, self.features, self.width))
         sizes = np.einsum("rf,rfc->rc", np.abs(self.X), shaped[self.owner])
