@@ -193,7 +193,7 @@ def _rivals(problem: gtv.GTVMin, drawn: Drawn, seed: int) -> list[Array]:
     """Parameters that may be better than those that are certified."""
     rivals = [drawn.W, np.zeros_like(drawn.W)]
     if seed % SOLVED_EVERY == 0:
-        with contextlib.suppress(CapabilityError, ValueError):
+        with contextlib.suppress(CapabilityError, ValueError, RuntimeError):
             rivals.append(problem.solve("adaptive_primal_dual", gap=1e-9, max_iter=2000).weights)
     return rivals
 
