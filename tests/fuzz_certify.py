@@ -326,6 +326,10 @@ below at all may depend on the last digits of linear parts that balance: that is
 Parameters: {counts["W "]}.
 
 Flows and other duals: {counts["U "]}.
+
+Known false plain certificates, outside the seeds above or not yet repaired: seeds 8121 and 8224.  Where linear parts or
+flows are 1e10 times larger than what a device's own rows carry, the linear conditions hold to a share of the large
+ones only, and what is left may shift the bound by more than the stated rounding; use `rigorous=True` there.
 """
 
 
