@@ -38,6 +38,10 @@ class Known:
 
     def __call__(self, problem):
         return half(problem)
+
+class Surprising(Known):
+    def __call__(self, problem):
+        return good(problem)
 """
 
 
@@ -84,6 +88,9 @@ def test_failures_and_known_failures_are_told(pytester: pytest.Pytester) -> None
     run = pytester.runpytest("--gtvmin-solver", "some_solvers:Known", *options)
     run.assert_outcomes(passed=1, xfailed=1, deselected=len(suite("smoke")) * len(CHECKS) - 2)
     run.stdout.fnmatch_lines(["XFAIL*it halves*"])
+    run = pytester.runpytest("--gtvmin-solver", "some_solvers:Surprising", *options)
+    run.assert_outcomes(passed=1, failed=1, deselected=len(suite("smoke")) * len(CHECKS) - 2)
+    run.stdout.fnmatch_lines(["*XPASS(strict)*it halves*"])
 
 
 @pytest.mark.usefixtures("folder")
