@@ -54,7 +54,9 @@ def _seen_by_losses(form: StandardForm, component: NDArray[np.int64]) -> Array:
         axis[:, k] = 1.0
         spans[:, :, k] = axis - form.quadratic.complement(axis)
         for term in form.rows:
-            spans[:, :, k] += term.map.adjoint(term.map.apply(axis))
+            size = np.max(term.map.sizes(), axis=0)
+            unit = 1.0 / np.where(size > 0, size, 1.0) ** 2  # whatever the units of the data are
+            spans[:, :, k] += term.map.adjoint(unit[:, None] * term.map.apply(axis))
     total = np.zeros((int(component.max()) + 1, form.dim, form.dim))
     np.add.at(total, component, spans)
     return total
