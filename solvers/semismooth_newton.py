@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .active_rows import KINK_COLUMNS, polish
+from .active_rows import kink_memory, polish
 from .linear_maps import Array, IntArray
 from .row_functions import (
     BALL,
@@ -46,7 +46,7 @@ from .row_functions import (
     has_kinks,
 )
 from .row_optimality import GRADIENT, KEPT, MOVE, ROUNDING, U, predict, violation, weigh
-from .small_cholesky import backward, factorise, forward
+from .small_factors import backward, factorise, forward
 
 __all__ = ["minimise_rows"]
 
@@ -176,12 +176,12 @@ def _take_envelopes(data: Array, state: Array, penalty: float) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _polished(
-    A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array, kinks: Array, B: Array, S: Array
+    A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array, kinks: Array, B: Array, L: Array
 ) -> bool:
     """Polish; where that does not lead to the solution, u and the duals are left as they were."""
     state[:, KEPT_DUAL] = state[:, DUAL]
     vectors[KEPT] = vectors[U]
-    if polish(A, data, state, vectors, M, g, kinks, B, S):
+    if polish(A, data, state, vectors, M, g, kinks, B, L):
         return True
     state[:, DUAL] = state[:, KEPT_DUAL]
     vectors[U] = vectors[KEPT]
@@ -198,7 +198,7 @@ def _minimise(
     g: Array,
     kinks: Array,
     B: Array,
-    S: Array,
+    L: Array,
     warm: bool,
 ) -> float:
     """Solution for one device, in u and the duals; returns the relative violation that is left."""
@@ -217,11 +217,11 @@ def _minimise(
         if stage == 0 and warm:
             predict(A, data, state, vectors)
             differentiate(data, state, VALUE)
-            if _polished(A, data, state, vectors, M, g, kinks, B, S):
+            if _polished(A, data, state, vectors, M, g, kinks, B, L):
                 return 0.0
         _newton(A, data, state, vectors, M, g)
         left = violation(data, state)
-        if _polished(A, data, state, vectors, M, g, kinks, B, S) or left <= ROUNDING:
+        if _polished(A, data, state, vectors, M, g, kinks, B, L) or left <= ROUNDING:
             return 0.0
         penalty = min(GROWTH * penalty, LAST_PENALTY * first)
     return left
@@ -255,12 +255,12 @@ def minimise_rows(A: Array, data: Array, start: IntArray, g: Array, warm: bool) 
         most = max(most, start[i + 1] - start[i])
     solution, duals, left = g.copy(), data[:, START].copy(), np.zeros(n)
     memory, vectors, M = np.zeros((most, 11)), np.zeros((5, d)), np.zeros((d, d))
-    kinks, B, S = np.zeros((2 * d, KINK_COLUMNS)), np.zeros((2 * d, d)), np.zeros((2 * d + 1, 2 * d))
+    kinks, B, L = kink_memory(d, most)
     for i in range(n):
         s, e = start[i], start[i + 1]
         if s < e:
             state = memory[: e - s]
-            left[i] = _minimise(A[s:e], data[s:e], state, vectors, M, g[i], kinks, B, S, warm)
+            left[i] = _minimise(A[s:e], data[s:e], state, vectors, M, g[i], kinks, B, L, warm)
             solution[i] = vectors[U]
             duals[s:e] = state[:, DUAL]
     return solution, duals, left

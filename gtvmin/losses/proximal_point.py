@@ -89,12 +89,12 @@ def _first_step(local: LocalBlocks, S: Array) -> Array:
     slope = np.linalg.norm(S - quadratic.gradient(np.zeros_like(S)), axis=1)
     length = np.zeros(local.n_rows)
     for _, system in local.systems:
-        kind, low, high, bend = system.rows.table[:, [0, 2, 3, 4]].T
-        slopes = np.maximum(np.where(np.isfinite(low), -low, 0.0), np.where(np.isfinite(high), high, 0.0))
-        reach = np.where(kind == INTERVAL, np.abs(system.rows.target) + bend * slopes, 1.0)
+        rows = system.rows
+        kinks = np.abs(rows.target) + rows.table[:, 4] * rows.steepness
+        reach = np.where(rows.table[:, 0] == INTERVAL, kinks, 1.0)
         size = np.where(system.size > 0, system.size, 1.0)
-        np.maximum.at(length, system.device(system.rows.owner), reach / size)
-    with np.errstate(divide="ignore"):
+        np.maximum.at(length, system.device(rows.owner), reach / size)
+    with np.errstate(divide="ignore", invalid="ignore"):
         of_curvature = np.where(curvature > 0, 1.0 / curvature, 0.0)
         natural = np.maximum(of_curvature, np.where(slope > 0, length / slope, 0.0))
     return np.where(quadratic.full_span, np.inf, FIRST_STEP * np.where(natural > 0, natural, 1.0))
@@ -119,12 +119,14 @@ def _pull(local: LocalBlocks, duals: list[Array]) -> Array:
 
 
 def _throughput(local: LocalBlocks, S: Array, W: Array, duals: list[Array]) -> Array:
-    """Sum of the sizes of the slopes that cancel in each device."""
+    """Sum of the sizes of the slopes that cancel in each device, and of those that its rows could have."""
     quadratic = local.quadratic_part
     total: Array = np.linalg.norm(S, axis=1) + np.linalg.norm(quadratic.gradient(W), axis=1)
     total += np.linalg.norm(quadratic.tilt, axis=1)
     for term, dual in zip(local.rows, duals, strict=True):
         np.add.at(total, term.map.ends[0], term.map.sizes()[0] * np.linalg.norm(dual, axis=1))
+    for _, system in local.systems:
+        np.add.at(total, system.device(system.rows.owner), system.size * system.rows.steepness)
     return total
 
 

@@ -65,6 +65,13 @@ class Rows:
         """Lines on which several coordinates meet."""
         return np.asarray((np.count_nonzero(self.X, axis=1) > 1) | (self.table[:, 0] >= LOG_SUM_EXP))
 
+    @property
+    def steepness(self) -> Array:
+        """Largest slope of intervals, zero where it is infinite; weights of likelihoods."""
+        kind, first, second = self.table[:, [0, 2, 3]].T
+        ends = np.maximum(np.where(np.isfinite(first), -first, 0.0), np.where(np.isfinite(second), second, 0.0))
+        return np.where(kind == INTERVAL, ends, np.where(kind == BALL, 0.0, first))
+
     def of(self, devices: IntArray) -> Rows:
         """Lines of some devices, which are numbered anew."""
         position = np.searchsorted(devices, self.owner) % max(len(devices), 1)
