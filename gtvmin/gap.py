@@ -26,7 +26,7 @@ EPS = float(np.finfo(float).eps)
 # The gap is relative to the objective, but to no less than this share of the objective of the zero model: where a
 # perfect fit has objective 0, no gap would be small against it.
 ZERO_MODEL_SHARE = 1e-10
-COUPLING_SHARE = 1e-9
+COUPLING_SHARE, COUPLING_CAP = 1e-9, 1e-5
 # Runs stop a little below the tolerance: the certificate adds an estimate of its rounding to the gap.
 AIM = 0.95
 # Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
@@ -145,17 +145,21 @@ def objective_floor(form: StandardForm, W: Array | None = None) -> float:
     """Least size that a gap is compared with: a share of the zero model's objective.
 
     Given parameters, also a share of the penalties at ``|w_head| + |w_tail|``: where neighbours agree, the last bit of
-    their parameters changes the objective by about that times the machine precision.
+    their parameters changes the objective by about that times the machine precision.  That share is capped by one of
+    the zero model's objective, so that parameters which run away do not make any gap look small.
     """
     zero_model = abs(form.objective(Domain(form).project(np.zeros((form.n_nodes, form.dim)))))
-    floor = ZERO_MODEL_SHARE * zero_model if np.isfinite(zero_model) else 0.0
+    if not np.isfinite(zero_model):
+        return 0.0
+    floor = ZERO_MODEL_SHARE * zero_model
     if W is None:
         return floor
+    penalties = 0.0
     for term in form.couplings:
         if isinstance(term.map, EdgeDifference) and not term.function.restricted:
             tail, head = (np.abs(W[end]) for end in term.map.ends)
-            floor = max(floor, COUPLING_SHARE * float(term.function.value(tail + head).sum()))
-    return floor
+            penalties += float(term.function.value(tail + head).sum())
+    return max(floor, min(COUPLING_SHARE * penalties, COUPLING_CAP * zero_model))
 
 
 def relative_gap(gap: float, primal: float, floor: float) -> float:

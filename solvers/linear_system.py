@@ -25,11 +25,15 @@ DIRECT_LIMIT = 3000
 # Shift of the factored matrix, relative to each entry of its diagonal: it makes a singular system (a component without
 # labels) solvable, and the refinement steps take its effect out again.
 SHIFT = 1e-12
+EPS = float(np.finfo(float).eps)
 
 
 @dataclass(slots=True)
 class LinearSystemState:
-    """Parameters W and residual R = b - K w, the direction, and ``r^T M^{-1} r`` with the preconditioner M."""
+    """Parameters W and residual R = b - K w, the direction, and ``r^T M^{-1} r`` with the preconditioner M.
+
+    ``floor`` is the rounding of b, as the square of a norm.
+    """
 
     W: Array
     R: Array
@@ -37,6 +41,7 @@ class LinearSystemState:
     precondition: Callable[[Array], Array]
     direction: Array
     product: float
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,14 @@ class LinearSystem:
         precondition = (_factor if direct else _block_inverses)(form, Q, strengths)
         R = b - multiply(W)
         direction = precondition(R)
-        return LinearSystemState(W, R, multiply, precondition, direction, dot(R, direction))
+        return LinearSystemState(W, R, multiply, precondition, direction, dot(R, direction), EPS**2 * dot(b, b))
 
     def step(self, form: StandardForm, state: LinearSystemState) -> LinearSystemState:
         """One preconditioned conjugate gradient step (with a complete factor: a refinement step)."""
         image = state.multiply(state.direction)
         curvature = dot(state.direction, image)
-        if curvature <= 0 or state.product <= 0:  # solved to the last bit
+        # solved to the last bit: what is left may lie in the null space, along which a step would run away
+        if curvature <= 0 or state.product <= 0 or dot(state.R, state.R) <= state.floor:
             return state
         length = state.product / curvature
         state.W = state.W + length * state.direction

@@ -256,3 +256,28 @@ def test_an_unknown_option_names_those_there_are() -> None:
         TypeError, match=r"'tol' is neither an option of solve\(\) \(gap, .*setting of 'primal_dual' \(scale"
     ):
         problem_of("ridge", gtv.Norm(2)).solve("primal_dual", tol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.NotUniqueWarning")
+def test_a_singular_system_does_not_run_away() -> None:
+    """Demands that cancel up to rounding: a Laplacian with its null space, along which steps would grow without end."""
+    net = gtv.FLNetwork(nx.path_graph(6))
+    demands = [0.1, 0.2, 0.3, -0.7, 0.4, -0.3]
+    problem = gtv.GTVMin(net, [gtv.Linear([-d]) for d in demands], penalty=gtv.SquaredNorm(), alpha=0.7)
+    solution = problem.solve("linear_system", max_iter=500)
+    # by hand: the flow over edge e is the sum of what the nodes after it demand, its cost u^2 / (4 alpha)
+    flows = [sum(demands[e + 1 :]) for e in range(5)]
+    assert solution.is_certified
+    assert np.abs(solution.weights).max() < 10.0
+    assert solution.objective == pytest.approx(-sum(u**2 for u in flows) / 2.8, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.NotUniqueWarning")
+def test_parameters_that_run_away_make_no_gap_look_small() -> None:
+    """Shifted far along the null space, the objective's last bits are worth more than the tolerance."""
+    net = gtv.FLNetwork(nx.path_graph(3))
+    problem = gtv.GTVMin(net, [gtv.Linear([d]) for d in (0.1, 0.2, -0.3)], penalty=gtv.SquaredNorm(), alpha=0.7)
+    solution = problem.solve()
+    far = gtv.certify(problem, solution.weights + 1e14, solution.flows)
+    assert far.gap > 1e-3
+    assert far.relative_gap > 1e-3
