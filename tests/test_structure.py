@@ -124,6 +124,7 @@ def test_no_false_claim_on_small_problems(seed: int, n: int, dim: int, p: float,
     problem = gtv.NetworkLasso(net, losses, lam=lam, p=p)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotUniqueWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # what is claimed must be true at whatever gap was reached
         structure = problem.solve(gap=gap, max_iter=20_000).structure()
         jump, open_ = jumps_at_the_optimum(problem)
     assert not (structure.fused & (jump > open_)).any()
