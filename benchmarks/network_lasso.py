@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 import gtvmin as gtv
-from gtvmin.gap import GapMonitor
+from gtvmin.monitor import GapMonitor
 from gtvmin.registry import make_solver
 from gtvmin.solvers.driver import run
 from gtvmin.solvers.standard_form import Point

@@ -1,4 +1,4 @@
-"""The duality gap as a sum of Fenchel-Young terms, and the stopping test that watches it."""
+"""The duality gap as a sum of Fenchel-Young terms."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gtvmin.domain import Domain
-from gtvmin.dual_repair import best_dual, complete_duals, dual_value, span_residual, zero_dual
+from gtvmin.dual_repair import dual_value, span_residual
 from gtvmin.solvers.linear_maps import EdgeDifference
-from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm, Term
+from gtvmin.solvers.standard_form import Array, Duals, StandardForm, Term
 
 __all__ = [
-    "GapMonitor",
     "GapTerms",
     "gap_rounding",
     "gap_terms",
@@ -27,10 +26,6 @@ EPS = float(np.finfo(float).eps)
 # perfect fit has objective 0, no gap would be small against it.
 ZERO_MODEL_SHARE = 1e-10
 COUPLING_SHARE, COUPLING_CAP = 1e-9, 1e-5
-# Runs stop a little below the tolerance: the certificate adds an estimate of its rounding to the gap.
-AIM = 0.95
-# Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
-CANCELLATION = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,62 +165,3 @@ def relative_gap(gap: float, primal: float, floor: float) -> float:
     if size == 0:
         return 0.0 if gap == 0 else np.inf
     return gap / size
-
-
-class GapMonitor:
-    """Stopping test on the certified relative gap: keeps the best parameters and the best feasible duals seen.
-
-    Parameters are moved into the domain of the losses first, since solvers meet constraints in the limit only.
-
-    Repairing duals can cost as much as many iterations; it is done only while its share of the run stays bounded.
-
-    Parameters
-    ----------
-    form : StandardForm
-        The problem's arrays.
-    tolerance : float
-        Relative gap to reach.
-    """
-
-    def __init__(self, form: StandardForm, tolerance: float) -> None:
-        self.form, self.tolerance = form, tolerance
-        self.domain = Domain(form)
-        self.primal, self.W = np.inf, np.zeros((form.n_nodes, form.dim))
-        self.dual, self.U = zero_dual(form)
-        self.floor = objective_floor(form)
-        self.size = max(self.floor / ZERO_MODEL_SHARE, 0.0)
-        self.gap, self.close = np.inf, False
-        self.best = Point(self.W, self.U)
-        self.repair_cost = 0
-
-    def __call__(self, point: Point, iteration: int) -> Assessment:
-        """Assess a point."""
-        point = Point(self.domain.project(point.W), point.U)
-        primal = self.form.objective(point.W)
-        if primal < self.primal or not np.isfinite(self.primal):
-            self.primal, self.W = primal, point.W.copy()
-        latest = self.U
-        if point.U is not None and self.repair_cost <= iteration:
-            (dual, latest), cost = best_dual(self.form, complete_duals(self.form, point.W, point.U))
-            self.repair_cost += cost if cost > 1 else 0
-            if dual > self.dual:
-                self.dual, self.U = dual, latest
-        gap = self.primal - self.dual
-        if gap > CANCELLATION * max(self.size, abs(self.primal)):
-            self.gap, self.best = gap, Point(self.W, self.U)
-        else:
-            self._compare_terms(Point(self.W, self.U), Point(point.W, latest))
-        primal = self.form.objective(self.best.W) if self.close else self.primal
-        floor = objective_floor(self.form, self.best.W) if self.close else self.floor
-        relative = relative_gap(self.gap, primal, floor)
-        bound = primal - self.gap if np.isfinite(self.gap) else self.dual
-        return Assessment(self.best, primal, bound, self.gap, relative, relative <= AIM * self.tolerance)
-
-    def _compare_terms(self, *pairs: Point) -> None:
-        """Near the end pairs are compared by their terms: a difference of objectives has no digits left."""
-        if not self.close:
-            self.close, self.gap = True, np.inf
-        for pair in pairs:
-            gap = gap_terms(self.form, pair.W, pair.U or ()).total
-            if gap < self.gap:
-                self.gap, self.best = gap, Point(pair.W.copy(), pair.U)

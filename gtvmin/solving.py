@@ -13,7 +13,7 @@ import numpy as np
 from gtvmin.certificates import certify
 from gtvmin.domain import Domain
 from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
-from gtvmin.gap import GapMonitor
+from gtvmin.monitor import GapMonitor
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solution import Solution
 from gtvmin.solvers.driver import Record, Result, Status, missing_capabilities, run

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gtvmin as gtv
 from gtvmin.domain import Domain, domain_violation
-from gtvmin.gap import GapMonitor
+from gtvmin.monitor import GapMonitor
 from gtvmin.solvers.standard_form import Point
 
 Array = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ import pytest
 
 import gtvmin as gtv
 from gtvmin.errors import CapabilityError, ConvergenceWarning
-from gtvmin.gap import GapMonitor
+from gtvmin.monitor import GapMonitor
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solvers.driver import missing_capabilities, run
 from gtvmin.solvers.standard_form import Point

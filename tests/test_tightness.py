@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gtvmin.dual_repair import best_dual, complete_duals
-from gtvmin.gap import GapMonitor
+from gtvmin.monitor import GapMonitor
 from gtvmin.registry import make_solver
 from gtvmin.solvers.driver import run
 from gtvmin.solvers.standard_form import Assessment, Point
