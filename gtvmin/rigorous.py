@@ -1,6 +1,6 @@
 r"""Bounds that are theorems about the declared numbers: no rounding is left out.
 
-For exactly feasible duals (:mod:`gtvmin.exact_duals`) the gap ``P(W) - Dual(U, p)`` is the sum of one Fenchel-Young
+For exactly feasible duals (:mod:`gtvmin.exact.duals`) the gap ``P(W) - Dual(U, p)`` is the sum of one Fenchel-Young
 term per row of a loss, ``phi_r(z_r) + phi_r^*(p_r) - p_r z_r`` with ``z_r = x_r^T w_i``, and one per edge; the inner
 products cancel exactly since ``(D^T U)_i + X_i^T p_i + tilt_i = 0``.  Each term is a rational number, save for the
 Euclidean norms of edges, whose roots are enclosed by integers to 120 binary digits.  Every term is rounded outward to a
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gtvmin.exact_data import SQUARED, ExactProblem, exact_problem
-from gtvmin.exact_duals import ExactDuals, feasible_duals
-from gtvmin.exact_integers import (
+from gtvmin.exact.data import SQUARED, ExactProblem, exact_problem
+from gtvmin.exact.duals import ExactDuals, feasible_duals
+from gtvmin.exact.integers import (
     IntegerArray,
     enclose,
     finest_grid,

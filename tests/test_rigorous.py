@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
-from gtvmin import exact_duals, rigorous
+from gtvmin import rigorous
 from gtvmin.errors import CapabilityError
-from gtvmin.exact_data import exact_problem
-from gtvmin.exact_duals import feasible_duals
-from gtvmin.exact_integers import enclose, finest_grid, on_grid, root_enclosure, solve_exactly, sum_outward
+from gtvmin.exact import duals as exact_duals
+from gtvmin.exact.data import exact_problem
+from gtvmin.exact.duals import feasible_duals
+from gtvmin.exact.integers import enclose, finest_grid, on_grid, root_enclosure, solve_exactly, sum_outward
 from gtvmin.penalties import HuberPenalty
 
 PENALTIES = [gtv.SquaredNorm(), gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf)]

@@ -11,8 +11,8 @@ from scipy import sparse
 from scipy.linalg import qr
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from gtvmin.exact_data import ExactProblem
-from gtvmin.exact_integers import nearest_float
+from gtvmin.exact.data import ExactProblem
+from gtvmin.exact.integers import nearest_float
 from gtvmin.penalties.norm import DUAL, row_norm
 from gtvmin.solvers.standard_form import Array
 

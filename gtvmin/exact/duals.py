@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from gtvmin.exact_choices import choose_basis, choose_forest, choose_row_duals, groups, step_of_squares
-from gtvmin.exact_data import SQUARED, ExactProblem
-from gtvmin.exact_integers import IntegerArray, finest_grid, nearest_float, on_grid, solve_exactly
+from gtvmin.exact.choices import choose_basis, choose_forest, choose_row_duals, groups, step_of_squares
+from gtvmin.exact.data import SQUARED, ExactProblem
+from gtvmin.exact.integers import IntegerArray, finest_grid, nearest_float, on_grid, solve_exactly
 from gtvmin.solvers.standard_form import Array
 
 __all__ = ["ExactDuals", "feasible_duals"]
