@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gtvmin.domain import Domain
-from gtvmin.dual_repair import dual_value, span_residual
+from gtvmin.dual_repair import dual_value
+from gtvmin.linear_conditions import span_residual
 from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm, Term
 
@@ -26,6 +27,8 @@ EPS = float(np.finfo(float).eps)
 # perfect fit has objective 0, no gap would be small against it.
 ZERO_MODEL_SHARE = 1e-10
 COUPLING_SHARE, COUPLING_CAP = 1e-9, 1e-5
+# How far along a dual a row is moved to find where it is a gradient.
+FAR = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,22 @@ def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
         rounding += float(_product_rounding(term, W, rows, dual).sum())
         size += float(np.abs(term.function.conjugate(dual)).sum())
     # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>; how large w_i* is the duals tell
-    reach = np.linalg.norm(np.concatenate([W, form.quadratic.conjugate_gradient(inside)]), axis=1).max(initial=0.0)
+    reach = _reach(form, W, U, inside) if off.any() else 0.0
     share = float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0))
     total = rounding + float(off.sum() * reach) + share * size
     return np.inf if np.isnan(total) else total  # numbers beyond the range of doubles
+
+
+def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:
+    """Largest length of W, and of parameters at which duals are gradients of the functions that they belong to."""
+    lengths = [np.linalg.norm(part, axis=1) for part in (W, form.quadratic.conjugate_gradient(inside))]
+    for term, dual in zip(form.rows, U[len(form.couplings) :], strict=True):
+        # in the limit of large steps, rows at which the function has the dual as a gradient
+        strength = np.linalg.norm(dual, axis=1)
+        step = FAR / np.where(strength > 0, strength, 1.0)
+        rows, size = term.function.prox(step[:, None] * dual, step), term.map.sizes()[0]
+        lengths.append(np.linalg.norm(rows, axis=1)[size > 0] / size[size > 0])
+    return float(np.concatenate(lengths).max(initial=0.0))
 
 
 def _sum_rounding(form: StandardForm, U: Duals) -> Array:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gtvmin.dual_repair import SPAN_TOLERANCE, complete_duals, span_residual
+from gtvmin.dual_repair import complete_duals
 from gtvmin.errors import CapabilityError, CertificateError
+from gtvmin.linear_conditions import SPAN_TOLERANCE, span_residual
 from gtvmin.losses.zero import Zero
 from gtvmin.network import FLNetwork
 from gtvmin.penalties.edge_terms import IntArray

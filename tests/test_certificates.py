@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
-from gtvmin.dual_repair import best_dual, dual_value, span_residual
+from gtvmin.dual_repair import best_dual, dual_value
 from gtvmin.errors import CertificateError, NotUniqueWarning
+from gtvmin.linear_conditions import span_residual
 
 PENALTIES = [gtv.SquaredNorm(), gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf)]
 PENALTY_VALUE = {

@@ -21,6 +21,8 @@ FOUND = {
     "overflow of the objective": 854,
     "denormal duals": 1142,
     "equation without coefficients": 2281,
+    "curvature that is taken for none": 8121,
+    "linear parts that dwarf a device's rows": 8224,
 }
 
 
@@ -51,6 +53,15 @@ def test_the_attacks_find_a_bound_that_is_a_little_too_high(monkeypatch: pytest.
 
     monkeypatch.setattr(certificates, "gap_terms", optimistic)
     assert sum(attack(seed) is not None for seed in range(60)) >= 3
+
+
+def test_an_imbalance_that_is_small_beside_other_devices_is_none_of_rounding() -> None:
+    """Unbounded below: the flow 1e-10 that the second device needs is beyond the edge's 1e-12."""
+    losses = [1e6 * gtv.LeastAbsolute([[1.0], [1.0]], [0.3, 0.5], scale="sum"), gtv.Linear([1e-10])]
+    problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.Norm(1), alpha=1e-12)
+    duals = (np.array([[1e-12]]), np.array([[-1e6], [1e6]]))
+    assert gtv.certify(problem, [[0.4], [0.4]], duals=duals).gap == np.inf
+    assert gtv.certify(problem, [[0.4], [0.4]]).gap == np.inf
 
 
 def test_overflow_is_no_bound() -> None:

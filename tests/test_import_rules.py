@@ -27,6 +27,7 @@ FLOORS = {
     "gtvmin.certificates": 2,
     "gtvmin.domain": 2,
     "gtvmin.dual_repair": 2,
+    "gtvmin.linear_conditions": 2,
     "gtvmin.lowering": 2,
     "gtvmin.problem": 2,
     "gtvmin.registry": 2,
@@ -71,7 +72,7 @@ def certificates_trust_no_solver(tree: Tree) -> Iterator[str]:
     """A certificate is computed from the declared data with numpy and scipy; no solver has a part in it."""
     allowed = {"gtvmin", "numpy", "scipy", *sys.stdlib_module_names}
     for module, imports in tree.items():
-        if module.startswith("gtvmin.certificates") or inside(module, "gtvmin.dual_repair"):
+        if module.startswith("gtvmin.certificates") or module in ("gtvmin.dual_repair", "gtvmin.linear_conditions"):
             for line in imports:
                 solver = inside(line.target, "gtvmin.solvers") and line.target not in ARRAYS
                 if solver or line.distribution not in allowed or (floor(line.target) or 0) > 2:

@@ -202,12 +202,17 @@ class QuadraticBlocks(BlockFunction):
         """``(Q_i + I/step_i)^{-1} (b_i + v_i/step_i)`` with the inverses computed once."""
         from gtvmin.solvers.operators import multiply_blocks
 
+        matrix, offset = self.affine_prox(step)
+        return lambda V: multiply_blocks(matrix, V, offset)
+
+    def affine_prox(self, step: Array) -> tuple[Array, Array]:
+        """``(I + step_i Q_i)^{-1}``, and that times ``step_i b_i``."""
         sigma, right, targets = self._rotated
         shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
         matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
         offset = np.einsum("ikj,ik->ij", right, step[:, None] * sigma * shrink * targets)
         offset -= np.einsum("ijk,ik->ij", matrix, step[:, None] * self.tilt)
-        return lambda V: multiply_blocks(matrix, V, offset)
+        return matrix, offset
 
     def metric_roots(self, step: Array) -> Array:
         """Matrices ``R_i`` with ``R_i^T R_i = (Q_i + I/step_i)^{-1}`` (n_rows, dim, dim); a step may be infinite."""
@@ -273,8 +278,15 @@ class QuadraticBlocks(BlockFunction):
         return np.where(self._outside(S), np.inf, value)
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
-        """``r^T Q^+ r / 2`` with r the gradient minus s: no cancellation."""
+        """``r^T Q^+ r / 2`` with r the gradient minus s: no cancellation.
+
+        Where directions are taken for null, what the rows still see of the parameters there is added: it bounds the
+        curvature that Q^+ leaves out.
+        """
         value = 0.5 * self._squared_dual_norm(self.gradient(W) - S)
+        if not self.full_span.all():
+            seen = np.einsum("rj,rj->r", self.X, self.complement(W)[self.owner])
+            value = (np.sqrt(value) + np.sqrt(self._sum_rows(self.weight * seen**2))) ** 2
         return np.where(self._outside(S), np.inf, value)
 
     def rounding(self, W: Array, S: Array) -> Array:
