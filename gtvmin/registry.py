@@ -14,6 +14,7 @@ ENTRY_POINT_GROUP = "gtvmin.solvers"
 
 BUILT_IN = {
     "adaptive_primal_dual": "gtvmin.solvers.adaptive_primal_dual:AdaptivePrimalDual",
+    "admm": "gtvmin.solvers.admm:ADMM",
     "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
 }

@@ -1,0 +1,192 @@
+"""Sparse Cholesky factors of weighted Laplacians ``diag(s) + D^T diag(c) D`` of one graph, for changing s and c.
+
+The up-looking method of T. A. Davis, "Direct Methods for Sparse Linear Systems" (SIAM, 2006), Sections 4.1 to 4.7,
+DOI 10.1137/1.9780898718881, with its symbolic part done once per graph.  Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from .linear_maps import Array, IntArray
+
+__all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap"]
+
+# Multiplications that a factor with the bandwidth of a reverse Cuthill-McKee order would take, at most.
+BANDED_WORK = 2e9
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacianFactor:
+    """``L L^T``, the Laplacian in the order of its pattern."""
+
+    order: IntArray
+    start: IntArray
+    rows: IntArray
+    values: Array
+
+    def solve(self, B: Array) -> Array:
+        """Solution X (n_nodes, dim) for right-hand sides B of that shape."""
+        X = np.ascontiguousarray(B[self.order])
+        _substitute(X, self.start, self.rows, self.values)
+        out = np.empty_like(X)
+        out[self.order] = X
+        return out
+
+
+class LaplacianPattern:
+    """Where factors of Laplacians of one graph are not zero.
+
+    Parameters
+    ----------
+    tail, head : int arrays (n_edges,)
+        Ends of the edges; parallel edges add.
+    n_nodes : int
+        Number of nodes.
+    """
+
+    def __init__(self, tail: IntArray, head: IntArray, n_nodes: int) -> None:
+        self.tail, self.head, self.n_nodes = tail, head, n_nodes
+        links = sparse.coo_array((np.full(len(tail), -1.0), (tail, head)), shape=(n_nodes, n_nodes))
+        degree = np.bincount(tail, minlength=n_nodes) + np.bincount(head, minlength=n_nodes)
+        matrix = (links + links.T + sparse.diags_array(degree + 1.0)).tocsc()
+        # SciPy offers the minimum degree order as a part of SuperLU's factor only
+        lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        position = lu.perm_c.astype(np.int64)
+        self.order = np.argsort(position)
+        ends = position[tail], position[head]
+        above, column = np.minimum(*ends), np.maximum(*ends)
+        self._edges = np.argsort(column, kind="stable")
+        self._above = above[self._edges]
+        self._first = np.searchsorted(column[self._edges], np.arange(n_nodes + 1))
+        parent = _elimination_tree(self._first, self._above)
+        self._row_start, self._row_columns = _row_patterns(self._first, self._above, parent)
+        counts = np.bincount(self._row_columns, minlength=n_nodes) + 1
+        self.start = np.concatenate([[0], np.cumsum(counts)])
+
+    def factor(self, shift: Array, conductance: Array) -> LaplacianFactor:
+        """Factor of ``diag(shift) + D^T diag(conductance) D``, with shift (n_nodes,) > 0 and conductance >= 0."""
+        diagonal = shift + np.bincount(self.tail, conductance, self.n_nodes)
+        diagonal += np.bincount(self.head, conductance, self.n_nodes)
+        rows, values = _factorise(
+            diagonal[self.order],
+            conductance[self._edges],
+            self._first,
+            self._above,
+            self._row_start,
+            self._row_columns,
+            self.start,
+        )
+        return LaplacianFactor(self.order, self.start, rows, values)
+
+
+def factor_is_cheap(tail: IntArray, head: IntArray, n_nodes: int) -> bool:
+    """Whether the graph is as thin as meshes and neighbours in the plane are, so that its factors stay sparse."""
+    links = sparse.coo_array((np.ones(len(tail)), (tail, head)), shape=(n_nodes, n_nodes))
+    order = reverse_cuthill_mckee(sparse.csr_array(links + links.T), symmetric_mode=True)
+    position = np.empty(n_nodes, dtype=np.int64)
+    position[order] = np.arange(n_nodes)
+    width = float(np.abs(position[tail] - position[head]).max(initial=0))
+    return bool(n_nodes * width**2 <= BANDED_WORK)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _elimination_tree(first: IntArray, above: IntArray) -> IntArray:
+    n = len(first) - 1
+    parent, ancestor = np.full(n, -1), np.full(n, -1)
+    for k in range(n):
+        for p in range(first[k], first[k + 1]):
+            i = above[p]
+            while i != -1 and i < k:
+                following = ancestor[i]
+                ancestor[i] = k
+                if following == -1:
+                    parent[i] = k
+                i = following
+    return parent
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _row_patterns(first: IntArray, above: IntArray, parent: IntArray) -> tuple[IntArray, IntArray]:
+    """Columns of each row of L left of the diagonal: descendants come first, which increasing order ensures."""
+    n = len(first) - 1
+    mark, start = np.full(n, -1), np.zeros(n + 1, dtype=np.int64)
+    for k in range(n):
+        mark[k] = k
+        for p in range(first[k], first[k + 1]):
+            i = above[p]
+            while mark[i] != k:
+                mark[i] = k
+                start[k + 1] += 1
+                i = parent[i]
+        start[k + 1] += start[k]
+    columns = np.empty(start[n], dtype=np.int64)
+    mark[:] = -1
+    for k in range(n):
+        mark[k], count = k, start[k]
+        for p in range(first[k], first[k + 1]):
+            i = above[p]
+            while mark[i] != k:
+                mark[i] = k
+                columns[count] = i
+                count += 1
+                i = parent[i]
+        columns[start[k] : count] = np.sort(columns[start[k] : count])
+    return start, columns
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _factorise(
+    diagonal: Array,
+    conductance: Array,
+    first: IntArray,
+    above: IntArray,
+    row_start: IntArray,
+    row_columns: IntArray,
+    start: IntArray,
+) -> tuple[IntArray, Array]:
+    n = len(diagonal)
+    rows, values = np.empty(start[n], dtype=np.int64), np.empty(start[n])
+    fill, x = start[:n].copy(), np.zeros(n)
+    for k in range(n):
+        for p in range(first[k], first[k + 1]):
+            x[above[p]] -= conductance[p]
+        pivot = diagonal[k]
+        for q in range(row_start[k], row_start[k + 1]):
+            i = row_columns[q]
+            entry = x[i] / values[start[i]]
+            x[i] = 0.0
+            for p in range(start[i] + 1, fill[i]):
+                x[rows[p]] -= values[p] * entry
+            pivot -= entry * entry
+            rows[fill[i]], values[fill[i]] = k, entry
+            fill[i] += 1
+        # rounding of a singular Laplacian's last pivot
+        values[fill[k]] = np.sqrt(max(pivot, 1e-300))
+        rows[fill[k]] = k
+        fill[k] += 1
+    return rows, values
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _substitute(X: Array, start: IntArray, rows: IntArray, values: Array) -> None:
+    """Overwrite X by ``(L L^T)^{-1} X``."""
+    n, dim = X.shape
+    for j in range(n):
+        for k in range(dim):
+            X[j, k] /= values[start[j]]
+        for p in range(start[j] + 1, start[j + 1]):
+            for k in range(dim):
+                X[rows[p], k] -= values[p] * X[j, k]
+    for j in range(n - 1, -1, -1):
+        for p in range(start[j] + 1, start[j + 1]):
+            for k in range(dim):
+                X[j, k] -= values[p] * X[rows[p], k]
+        for k in range(dim):
+            X[j, k] /= values[start[j]]

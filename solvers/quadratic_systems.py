@@ -1,0 +1,183 @@
+"""Linear systems ``(Q + rho sum_k K_k^T C_k K_k) W = b + R`` of a form: one factor for all parameters, or blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from .linear_maps import EdgeDifference
+from .standard_form import Array, Duals, StandardForm, dot
+
+if TYPE_CHECKING:
+    from .laplacian_factor import LaplacianFactor
+
+__all__ = ["RowSystem", "isotropic_curvature"]
+
+# A sparse factor of a system this small is cheap even where it fills in.
+DIRECT_LIMIT = 3000
+# A pull towards the last solution, relative to the diagonal: where nothing pins the parameters down they stay.
+SHIFT = 1e-9
+CG_TOLERANCE = 1e-3
+CG_FLOOR = 1e-15
+CG_LIMIT = 200
+
+
+def isotropic_curvature(form: StandardForm) -> Array | None:
+    """Numbers ``q_i >= 0`` with ``Q_i = q_i I``, shape (n_nodes,); None for other losses."""
+    Q = form.quadratic.quadratic()[0]
+    curvature = Q[:, 0, 0].copy()
+    return curvature if np.array_equal(Q, curvature[:, None, None] * np.eye(form.dim)) else None
+
+
+class RowSystem(ABC):
+    """``(Q + rho sum_k K_k^T C_k K_k) W = b + R``, with C_k the inverse squares of the rows' sizes.
+
+    Attributes
+    ----------
+    weights, penalties : tuples of arrays (n_rows,)
+        The diagonals of the C_k, and rho times them.
+    """
+
+    weights: Duals
+    penalties: Duals
+    linear: Array
+
+    def __init__(self, form: StandardForm) -> None:
+        sizes = (np.max(term.map.sizes(), axis=0) for term in form.terms)
+        self.weights = tuple(1.0 / np.where(size > 0, size, 1.0) ** 2 for size in sizes)
+        self.linear = form.quadratic.quadratic()[1]
+        self.penalties = self.weights
+
+    @staticmethod
+    def of(form: StandardForm) -> RowSystem:
+        """The cheapest that fits the form."""
+        from .laplacian_factor import factor_is_cheap
+
+        curvature = isotropic_curvature(form)
+        maps = [term.map for term in form.terms]
+        edges = [map for map in maps if isinstance(map, EdgeDifference)]
+        if curvature is not None and len(edges) == len(maps):
+            tail, head = (np.concatenate([np.empty(0, np.int64), *(map.ends[k] for map in edges)]) for k in (0, 1))
+            if factor_is_cheap(tail, head, form.n_nodes):
+                return _ScalarSystem(form, curvature)
+        return _DirectSystem(form) if form.n_nodes * form.dim <= DIRECT_LIMIT else _IterativeSystem(form)
+
+    def set_rho(self, rho: float) -> None:
+        """Prepare for another rho."""
+        self.penalties = tuple(rho * weight for weight in self.weights)
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Factor the matrix for the penalties."""
+
+    @abstractmethod
+    def solve(self, right: Array, last: Array) -> Array:
+        """Solution for ``R = right``, near ``last`` where the system leaves it open."""
+
+
+class _ScalarSystem(RowSystem):
+    """``Q_i = q_i I`` and differences across edges: a Laplacian system, the same for each parameter."""
+
+    factor: LaplacianFactor
+
+    def __init__(self, form: StandardForm, curvature: Array) -> None:
+        from .laplacian_factor import LaplacianPattern
+
+        super().__init__(form)
+        self.curvature = curvature
+        none = np.empty(0, np.int64)
+        tail, head = (np.concatenate([none, *(term.map.ends[k] for term in form.terms)]) for k in (0, 1))
+        self.pattern = LaplacianPattern(tail, head, form.n_nodes)
+        self.shift = np.zeros(form.n_nodes)
+
+    def _prepare(self) -> None:
+        conductance = np.concatenate([np.empty(0), *self.penalties])
+        pattern, n = self.pattern, len(self.curvature)
+        degree = np.bincount(pattern.tail, conductance, n) + np.bincount(pattern.head, conductance, n)
+        self.shift = SHIFT * np.where(self.curvature + degree > 0, self.curvature + degree, 1.0)
+        self.factor = pattern.factor(self.curvature + self.shift, conductance)
+
+    def solve(self, right: Array, last: Array) -> Array:
+        return self.factor.solve(self.linear + right + self.shift[:, None] * last)
+
+
+class _BlockSystem(RowSystem):
+    """Any blocks Q_i and any maps."""
+
+    def __init__(self, form: StandardForm) -> None:
+        super().__init__(form)
+        self.form = form
+        self.Q = form.quadratic.quadratic()[0]
+        self.shift = np.zeros((form.n_nodes, form.dim))
+
+    def _diagonal(self) -> Array:
+        total: Array = np.einsum("ijj->ij", self.Q).copy()
+        for term, penalty in zip(self.form.terms, self.penalties, strict=True):
+            squares = term.map.matrix().power(2)
+            total += (squares.T @ np.repeat(penalty, term.map.width)).reshape(total.shape)
+        return total
+
+    def _set_shift(self) -> None:
+        diagonal = self._diagonal()
+        self.shift = SHIFT * np.where(diagonal > 0, diagonal, 1.0)
+
+
+class _DirectSystem(_BlockSystem):
+    """A sparse factor of the whole matrix."""
+
+    _factor: Callable[[Array], Array]
+
+    def _prepare(self) -> None:
+        self._set_shift()
+        n, dim = self.shift.shape
+        M = sparse.bsr_array((self.Q, np.arange(n), np.arange(n + 1)), shape=(n * dim, n * dim)).tocsr()
+        for term, penalty in zip(self.form.terms, self.penalties, strict=True):
+            K = term.map.matrix()
+            M = M + K.T @ sparse.diags_array(np.repeat(penalty, term.map.width)) @ K
+        self._factor = splu((M + sparse.diags_array(self.shift.ravel())).tocsc(), permc_spec="MMD_AT_PLUS_A").solve
+
+    def solve(self, right: Array, last: Array) -> Array:
+        full = self.linear + right + self.shift * last
+        return np.asarray(self._factor(full.ravel()).reshape(full.shape))
+
+
+class _IterativeSystem(_BlockSystem):
+    """Conjugate gradients from the last solution, with the inverses of the devices' diagonal blocks."""
+
+    _inverses: Array
+
+    def _prepare(self) -> None:
+        self._set_shift()
+        diagonal = np.einsum("ijj->ij", self.Q)
+        blocks = self.Q + (self._diagonal() - diagonal + self.shift)[:, :, None] * np.eye(self.form.dim)
+        self._inverses = np.asarray(np.linalg.inv(blocks))
+
+    def _multiply(self, V: Array) -> Array:
+        rows = tuple(p[:, None] * term.map.apply(V) for term, p in zip(self.form.terms, self.penalties, strict=True))
+        return np.asarray(np.matmul(self.Q, V[:, :, None])[:, :, 0] + self.form.adjoint(rows) + self.shift * V)
+
+    def solve(self, right: Array, last: Array) -> Array:
+        W, full = last.copy(), self.linear + right + self.shift * last
+        R = full - self._multiply(W)
+        direction = scaled = np.matmul(self._inverses, R[:, :, None])[:, :, 0]
+        product = dot(R, scaled)
+        target = max(CG_TOLERANCE**2 * product, CG_FLOOR**2 * dot(full, full))
+        for _ in range(CG_LIMIT):
+            if product <= target:
+                break
+            image = self._multiply(direction)
+            curvature = dot(direction, image)
+            if curvature <= 0:
+                break
+            W = W + product / curvature * direction
+            R = R - product / curvature * image
+            scaled = np.matmul(self._inverses, R[:, :, None])[:, :, 0]
+            previous, product = product, dot(R, scaled)
+            direction = scaled + product / previous * direction
+        return W

@@ -1,0 +1,113 @@
+"""ADMM: its step by hand, its linear systems, and the factors that they stand on."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gtvmin as gtv
+from gtvmin.registry import make_solver
+from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap
+from gtvmin.solvers.quadratic_systems import RowSystem
+from gtvmin.solvers.standard_form import Point
+
+
+@given(st.integers(1, 12), st.integers(0, 30), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_factors_of_laplacians_solve(n: int, m: int, seed: int) -> None:
+    """Against dense solves; with parallel edges, edges of no weight, and the pattern used twice."""
+    rng = np.random.default_rng(seed)
+    m = m if n > 1 else 0
+    tail = rng.integers(0, max(n - 1, 1), m)
+    head = tail + 1 + (rng.random(m) * (n - 1 - tail)).astype(np.int64)
+    pattern = LaplacianPattern(tail, head, n)
+    D = np.zeros((m, n))
+    D[np.arange(m), tail], D[np.arange(m), head] = -1.0, 1.0
+    for _ in range(2):
+        shift, conductance = rng.uniform(0.1, 1.0, n), rng.uniform(0.0, 9.0, m) * (rng.random(m) < 0.7)
+        B = rng.normal(size=(n, 3))
+        expected = np.linalg.solve(np.diag(shift) + D.T @ np.diag(conductance) @ D, B)
+        assert np.allclose(pattern.factor(shift, conductance).solve(B), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_thin_graphs_are_factored_and_random_ones_are_not() -> None:
+    def ends(graph: nx.Graph) -> tuple[np.ndarray, np.ndarray, int]:
+        tail, head = np.array(nx.convert_node_labels_to_integers(graph).edges, dtype=np.int64).T
+        return tail, head, len(graph)
+
+    assert factor_is_cheap(*ends(nx.path_graph(30_000)))
+    assert factor_is_cheap(*ends(nx.grid_2d_graph(60, 60)))
+    assert not factor_is_cheap(*ends(nx.gnm_random_graph(4000, 20_000, seed=1)))
+
+
+def test_admm_takes_the_step_of_the_book() -> None:
+    """One iteration of equations (3.2) to (3.4) of Boyd et al. and of (3.19), written out for one edge."""
+    net = gtv.FLNetwork.from_edges([(0, 1)])
+    a, alpha, rho, relaxation = np.array([1.0, 5.0]), 0.3, 0.7, 1.5
+    problem = gtv.GTVMin(net, [0.5 * gtv.SquaredError([[1.0]], [t]) for t in a], penalty=gtv.Norm(2), alpha=alpha)
+    solver = make_solver("admm", rho=rho, relaxation=relaxation)
+    form = problem.lowered.form
+    w, u = np.array([2.0, -1.0]), 0.1
+    z = w[1] - w[0]
+    state = solver.step(form, solver.init(form, Point(w[:, None], (np.array([[u]]),))))
+    D = np.array([[-1.0, 1.0]])
+    w_new = np.linalg.solve(np.eye(2) + rho * D.T @ D, a + (rho * z - u) * D[0])
+    h = relaxation * (D @ w_new)[0] + (1 - relaxation) * z
+    v = h + u / rho
+    z_new = np.sign(v) * max(abs(v) - alpha / rho, 0.0)
+    u_new = u + rho * (h - z_new)
+    assert np.allclose(state.W[:, 0], w_new, rtol=1e-7)
+    assert np.allclose([state.Z[0][0, 0], state.U[0][0, 0]], [z_new, u_new], rtol=1e-7)
+
+
+def example(size: int, isotropic: bool) -> gtv.GTVMin:
+    rng = np.random.default_rng(3)
+    net = gtv.FLNetwork(nx.gnm_random_graph(size, 3 * size, seed=1))
+    if isotropic:
+        losses = [0.5 * gtv.SquaredDistance(rng.normal(size=2)) for _ in range(size)]
+    else:
+        losses = [
+            gtv.Huber(rng.normal(size=(3, 2)), rng.normal(size=3)) + gtv.Ridge(np.eye(2), [1.0, 2.0], lam=0.1)
+            for _ in range(size)
+        ]
+    return gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=0.1)
+
+
+@pytest.mark.parametrize(("size", "isotropic"), [(30, True), (30, False), (1600, False)])
+def test_every_kind_of_system_solves_its_equation(size: int, isotropic: bool) -> None:
+    form = example(size, isotropic).lowered.form
+    system = RowSystem.of(form)
+    system.set_rho(0.4)
+    R = np.random.default_rng(0).normal(size=(form.n_nodes, form.dim))
+    W = R
+    for _ in range(8):  # conjugate gradients reduce the residual by a factor in each call
+        W = system.solve(R, W)
+    Q, b = form.quadratic.quadratic()
+    image = np.einsum("ijk,ik->ij", Q, W)
+    for term, penalty in zip(form.terms, system.penalties, strict=True):
+        image += term.map.adjoint(penalty[:, None] * term.map.apply(W))
+    assert np.allclose(image, b + R, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kinds", [True, False])
+def test_admm_agrees_with_cvxpy_where_systems_are_iterated(kinds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gtvmin.solvers.quadratic_systems.DIRECT_LIMIT", 0)
+    monkeypatch.setattr("gtvmin.solvers.laplacian_factor.BANDED_WORK", 0.0)
+    problem = example(30, kinds)
+    solution = problem.solve("admm", gap=1e-8)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(problem.solve("cvxpy", gap=1e-7).objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("rho", [1e-3, 1e3])
+def test_a_bad_rho_is_mended(rho: float) -> None:
+    assert example(30, True).solve("admm", rho=rho, gap=1e-8, max_iter=1500).is_certified
+
+
+@pytest.mark.parametrize("setting", [{"rho": 0.0}, {"rho": np.inf}, {"relaxation": 2.0}, {"relaxation": 0.0}])
+def test_settings_out_of_range_are_refused(setting: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        example(30, True).solve("admm", **setting)
