@@ -70,7 +70,7 @@ def test_rows_tell_what_was_measured() -> None:
 
 
 def half(problem: gtv.GTVMin) -> Any:
-    return 0.5 * problem.solve(gap=1e-8).weights
+    return 0.5 * problem.solve(gap=1e-13).weights
 
 
 def refuse(problem: gtv.GTVMin) -> Any:
