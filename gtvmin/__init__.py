@@ -55,6 +55,7 @@ _HOME = {
     "alpha_max": "gtvmin.paths",
     "certify": "gtvmin.certificates",
     "clusterpath": "gtvmin.cluster_path",
+    "federate": "gtvmin.federated.running",
     "load_certificate": "gtvmin.certificates",
     "load_problem": "gtvmin.storage",
     "losses_from_frame": "gtvmin.frames",
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from gtvmin.certificates import load_certificate as load_certificate
     from gtvmin.cluster_path import clusterpath as clusterpath
     from gtvmin.clustering import ConvexClustering as ConvexClustering
+    from gtvmin.federated.running import federate as federate
     from gtvmin.flow import MinCostFlow as MinCostFlow
     from gtvmin.frames import losses_from_frame as losses_from_frame
     from gtvmin.losses import L1 as L1

@@ -19,9 +19,14 @@ BUILT_IN = {
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
 }
 
+FEDERATED = {
+    "fedgd": "gtvmin.solvers.federated.fed_gd:FedGD",
+}
+"""Federated algorithms whose limit is GTV minimisation itself, so that they solve a problem as it was declared."""
+
 
 def solver_names() -> tuple[str, ...]:
-    """Names that ``problem.solve(method=...)`` takes, besides ``"auto"`` and ``"cvxpy"``.
+    """Names that ``problem.solve(method=...)`` takes, besides ``"auto"``, ``"cvxpy"`` and those of :data:`FEDERATED`.
 
     Examples
     --------
@@ -43,14 +48,15 @@ def make_solver(name: str, **settings: Any) -> Any:
     TypeError
         If the solver lacks one of the settings.
     """
-    if name in BUILT_IN:
-        module, attribute = BUILT_IN[name].split(":")
+    if name in BUILT_IN or name in FEDERATED:
+        module, attribute = {**BUILT_IN, **FEDERATED}[name].split(":")
         factory: Callable[..., Any] = getattr(import_module(module), attribute)
     else:
         offered = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
         if name not in offered:
             raise ValueError(
-                f"method {name!r} is unknown: choose 'auto', 'cvxpy' or one of {', '.join(solver_names())}"
+                f"method {name!r} is unknown: choose 'auto', 'cvxpy' or one of {', '.join(solver_names())}; federated "
+                f"algorithms are {', '.join(FEDERATED)}, those with other limits run by gtvmin.federate"
             )
         factory = offered[name].load()
     known = signature(factory).parameters

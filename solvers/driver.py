@@ -30,6 +30,7 @@ class Status(Enum):
     ITERATION_LIMIT = "the iteration limit was reached before the gap was within the tolerance"
     TIME_LIMIT = "the time limit was reached before the gap was within the tolerance"
     FINISHED = "the solver ended by itself before the gap was within the tolerance"
+    COMPLETED = "all rounds that were asked for are done; no gap was asked for"
     DIVERGED = "the iterates became infinite or NaN; the best point before that is returned"
     INTERRUPTED = "interrupted by the user; the best point so far is returned"
 
@@ -94,6 +95,7 @@ def run(
     check_every: int | None = None,
     time_limit: float | None = None,
     progress: Callable[[Record], None] | None = None,
+    observe: Callable[[State, int], Status | None] | None = None,
 ) -> Result:
     """Iterate until the monitor is content.
 
@@ -116,6 +118,9 @@ def run(
         Seconds, looked at when the point is assessed.
     progress : callable, optional
         Called with each :class:`Record`.
+    observe : callable, optional
+        Called with the state and the number of steps done, before the first and after every step; a status that it
+        returns ends the run, without another assessment.
 
     Returns
     -------
@@ -130,6 +135,10 @@ def run(
     iteration, next_check = 0, 1
     try:
         while True:
+            ended = None if observe is None else observe(state, iteration)
+            if ended is not None:
+                status = ended
+                break
             if iteration in (next_check, max_iter):
                 point = solver.point(form, state)
                 if not _is_finite(point):

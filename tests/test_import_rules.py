@@ -33,6 +33,7 @@ FLOORS = {
     "gtvmin.registry": 2,
     "gtvmin.reference": 3,
     "gtvmin.solution": 3,
+    "gtvmin.federated": 4,
     "gtvmin.plotting": 4,
     "gtvmin.solving": 4,
     "gtvmin.verify": 5,

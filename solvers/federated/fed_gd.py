@@ -1,0 +1,80 @@
+"""Federated gradient descent on GTV minimisation.
+
+Algorithm 5.1 (FedGD) of A. Jung, "Federated Learning: From Theory to Practice" (2025), Section 5.4: the book's
+Algorithm 4, in the scaling of this package (its equation (130) has the factor alpha in the sum, where it belongs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..driver import starting_arrays
+from ..standard_form import Array, Point, StandardForm
+from .ledger import Traffic, edge_traffic
+from .local_steps import gradient
+from .neighbours import coupling_curvature, directed_edges, largest_eigenvalue
+from .step_sizes import largest_smoothness, step_sizes
+
+__all__ = ["FedGD", "FedGDState", "network_step_bound"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FedGDState:
+    """Parameters of all devices, and their steps."""
+
+    W: Array
+    eta: Array
+
+
+@dataclass(frozen=True)
+class FedGD:
+    """Each device moves along its own gradient and towards its neighbours.
+
+    Parameters
+    ----------
+    eta : float or array_like (n_nodes,), optional
+        Learning rate.  Default: 0.95 of the bound for one rate of all devices.
+
+    Notes
+    -----
+    The fixed point is GTV minimisation's, for any rates.  One rate converges below ``2 / (max_i L_i + lambda)`` with
+    lambda the largest eigenvalue of the coupling's Hessian, ``2 alpha`` times that of the Laplacian, and for different
+    ones ``eta_i < 2 / (L_i + 4 alpha d_i)``.  Each device sends its parameters to its neighbours.
+    """
+
+    eta: ArrayLike | None = None
+    requires: ClassVar[frozenset[str]] = frozenset({"local.gradient", "couplings.gradient"})
+    variables: ClassVar[tuple[str, ...]] = ("W",)
+
+    def init(self, form: StandardForm, start: Point | None) -> FedGDState:
+        """Line 1: parameters of the start, or zero."""
+        return FedGDState(starting_arrays(form, start)[0], network_step_bound(form, self.eta))
+
+    def step(self, form: StandardForm, state: FedGDState) -> FedGDState:
+        """Lines 3-5: share with the neighbours, then ``w_i -= eta (g_i + 2 alpha sum_j A_ij (w_i - w_j))``."""
+        pull = np.zeros_like(state.W)
+        for term in form.couplings:
+            pull += term.map.adjoint(term.function.gradient(term.map.apply(state.W)))
+        return replace(state, W=state.W - state.eta[:, None] * (gradient(form, state.W) + pull))
+
+    def point(self, form: StandardForm, state: FedGDState) -> Point:
+        """The iterate; the couplings' gradients are its flows."""
+        return Point(state.W, tuple(t.function.gradient(t.map.apply(state.W)) for t in form.couplings))
+
+    def traffic(self, form: StandardForm, state: FedGDState) -> Traffic:
+        """One vector over each edge, each way, and one gradient a device."""
+        return edge_traffic(form, *directed_edges(form), gradients=1.0)
+
+
+def network_step_bound(form: StandardForm, eta: ArrayLike | None) -> Array:
+    """Steps of gradient descent on the whole objective, one a device."""
+    L = form.local.smoothness
+    if eta is None or np.ndim(eta) == 0:
+        bound = 2.0 / (largest_smoothness(form) + largest_eigenvalue(form))
+        return step_sizes("eta", eta, bound, "2 / (max L_i + lambda_max(coupling))", form.n_nodes)
+    each = 2.0 / (L + 2.0 * coupling_curvature(form))
+    return step_sizes("eta", eta, each, "2 / (L_i + 4 alpha d_i)", form.n_nodes)

@@ -1,0 +1,79 @@
+"""What a federated algorithm sees of a problem: the standard form, its devices' identities, and their data points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..standard_form import Array, StandardForm
+from .data_points import DataPoints
+
+__all__ = ["FederatedForm", "Weights", "aggregation_weights", "device_ids", "sample_counts"]
+
+Weights = str | Sequence[float] | Array
+"""``"uniform"``, ``"samples"``, or one number >= 0 a device."""
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedForm(StandardForm):
+    """A standard form whose devices have names and data points.
+
+    Attributes
+    ----------
+    ids : uint64 array (n_nodes,)
+        Identity of each device, from its label and not from its position: its random draws follow it.
+    samples : int array (n_nodes,)
+        Number of data points of each device.
+    data : DataPoints, optional
+        The data points, if all losses are sums over them that :class:`DataPoints` knows.
+    """
+
+    ids: NDArray[np.uint64]
+    samples: NDArray[np.int64]
+    data: DataPoints | None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Those of the form, and ``data``."""
+        return super().capabilities | ({"data"} if self.data is not None else frozenset())
+
+
+def aggregation_weights(form: StandardForm, weights: Weights) -> Array:
+    """Weights p of the devices, which add up to one.
+
+    Raises
+    ------
+    ValueError
+        If the word is another, ``"samples"`` is asked for and the form does not count them or they are all zero, or
+        the numbers are not finite, at least zero, one a device, and one of them positive.
+    """
+    if isinstance(weights, str):
+        if weights == "uniform":
+            return np.full(form.n_nodes, 1.0 / form.n_nodes)
+        if weights != "samples":
+            raise ValueError(f"weights must be 'uniform', 'samples' or one number a device, got {weights!r}")
+        counts = sample_counts(form).astype(float)
+        if not counts.any():
+            raise ValueError("weights='samples' needs data points, and no device has any: use weights='uniform'")
+        return np.asarray(counts / counts.sum())
+    p = np.array(weights, dtype=float)
+    if p.shape != (form.n_nodes,) or not np.isfinite(p).all() or (p < 0).any() or not p.any():
+        raise ValueError(f"weights must be {form.n_nodes} finite numbers >= 0, one a device and not all zero")
+    return np.asarray(p / p.sum())
+
+
+def sample_counts(form: StandardForm) -> NDArray[np.int64]:
+    """Data points of each device."""
+    if not isinstance(form, FederatedForm):
+        raise ValueError(
+            "this form does not count its devices' data points: make it by gtvmin.federated.federated_form"
+        )
+    return form.samples
+
+
+def device_ids(form: StandardForm) -> NDArray[np.uint64]:
+    """Identities of the devices; their positions where the form does not know them."""
+    return form.ids if isinstance(form, FederatedForm) else np.arange(form.n_nodes, dtype=np.uint64)

@@ -1,0 +1,95 @@
+"""Messages between neighbours: every edge in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import eigsh
+
+from ..linear_maps import EdgeDifference
+from ..standard_form import Array, StandardForm
+
+__all__ = ["Neighbourhood", "coupling_curvature", "directed_edges", "largest_eigenvalue"]
+
+IntArray = NDArray[np.int64]
+DENSE_LIMIT = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """Coupling ``sum_e a_e ||w_head - w_tail||^2`` as what each device hears of its neighbours.
+
+    Directed edge k carries the parameters of ``source[k]`` to ``target[k]``; those of edge e are k = e (tail to head)
+    and k = e + n_edges.
+
+    Attributes
+    ----------
+    source, target : int arrays (2 n_edges,)
+        Ends of the directed edges.
+    strength : array (2 n_edges,)
+        ``2 a_e``, the curvature of an edge's penalty: 2 alpha A_e.
+    degree : array (n_nodes,)
+        Sum of the strengths into each device: 2 alpha d_i.
+    """
+
+    source: IntArray
+    target: IntArray
+    strength: Array
+    degree: Array
+    gather: sparse.csr_array
+
+    @classmethod
+    def of(cls, form: StandardForm) -> Neighbourhood:
+        """That of a form with quadratic couplings which are plain differences across edges."""
+        tails: list[IntArray] = []
+        heads: list[IntArray] = []
+        strengths: list[Array] = []
+        for term in form.couplings:
+            if not isinstance(term.map, EdgeDifference) or "quadratic" not in term.function.capabilities:
+                raise ValueError("this algorithm needs the coupling SquaredNorm() of whole parameter vectors")
+            tails.append(term.map.tail)
+            heads.append(term.map.head)
+            strengths.append(term.function.quadratic()[0][:, 0, 0])
+        tail, head, once = np.concatenate(tails), np.concatenate(heads), np.concatenate(strengths)
+        source, target, strength = np.append(tail, head), np.append(head, tail), np.append(once, once)
+        edges = np.arange(len(source))
+        gather = sparse.csr_array((strength, (target, edges)), shape=(form.n_nodes, len(source)))
+        degree = np.asarray(np.bincount(target, strength, form.n_nodes), dtype=float)
+        return cls(source, target, strength, degree, gather)
+
+    def weighted_sum(self, heard: Array) -> Array:
+        """``sum_j strength_ij heard_ij`` at every device, of what came over the directed edges (2 n_edges, dim)."""
+        return np.asarray(self.gather @ heard)
+
+
+def directed_edges(form: StandardForm) -> tuple[IntArray, IntArray]:
+    """Source and target of each message if the ends of every row of every coupling send to one another."""
+    pairs = [term.map.ends for term in form.couplings]
+    tail, head = (np.concatenate([ends[k] for ends in pairs]) for k in (0, 1))
+    return np.append(tail, head), np.append(head, tail)
+
+
+def coupling_curvature(form: StandardForm) -> Array:
+    """``2 alpha d_i``: smoothness of the couplings' functions summed over the edges of each device, (n_nodes,)."""
+    total = np.zeros(form.n_nodes)
+    for term in form.couplings:
+        total += term.map.at_nodes(term.function.smoothness)
+    return total
+
+
+def largest_eigenvalue(form: StandardForm) -> float:
+    """Largest eigenvalue of the couplings' Hessian, or of a bound on it: 2 alpha times the Laplacian's."""
+    size = form.n_nodes * form.dim
+    H = sparse.csr_array((size, size))
+    for term in form.couplings:
+        K = term.map.matrix()
+        H = H + K.T @ sparse.diags_array(np.repeat(term.function.smoothness, term.map.width)) @ K
+    if not H.nnz:
+        return 0.0
+    if size <= DENSE_LIMIT:
+        return float(np.linalg.eigvalsh(H.toarray())[-1])
+    found = eigsh(H, k=1, which="LA", return_eigenvectors=False, tol=1e-4, v0=np.cos(np.arange(size)))
+    return float(found[0]) * (1.0 + 1e-3)
