@@ -2,9 +2,9 @@ r"""Bounds that are theorems about the declared numbers: no rounding is left out
 
 For exactly feasible duals (:mod:`gtvmin.exact.duals`) the gap ``P(W) - Dual(U, p)`` is the sum of one Fenchel-Young
 term per row of a loss, ``phi_r(z_r) + phi_r^*(p_r) - p_r z_r`` with ``z_r = x_r^T w_i``, and one per edge; the inner
-products cancel exactly since ``(D^T U)_i + X_i^T p_i + tilt_i = 0``.  Each term is a rational number, save for the
-Euclidean norms of edges, whose roots are enclosed by integers to 120 binary digits.  Every term is rounded outward to a
-double, and so are their sums.
+products cancel exactly since ``(D^T U)_i + X_i^T p_i + tilt_i = 0``.  Each term is a rational number, save for the roots,
+exponentials and logarithms in it, which are enclosed by rationals to about 120 binary digits.  Every term is rounded
+outward to a double, and so are their sums.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gtvmin.exact.integers import (
     root_enclosure,
     sum_outward,
 )
-from gtvmin.losses.interval import IntervalBlocks
+from gtvmin.exact.rows import row_duals
 from gtvmin.solvers.standard_form import Array, Duals
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     Raises
     ------
     CapabilityError
-        If a loss or penalty has no exact evaluation; the message names it.
+        If a loss or penalty has no exact evaluation, or the matrix of a Quadratic is not positive semidefinite exactly;
+        the message names it.
 
     Notes
     -----
@@ -86,13 +87,21 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     stochastic block model with 2,000 devices in 10 dimensions and 10,000 edges it takes about 2 s (the plain
     certificate 0.03 s) and is as tight: 1.5638e-7 against 1.5644e-7, which holds an estimate of rounding of 5e-11.
 
-    Equations that parameters have to obey (Affine, Simplex) are judged exactly as well: few doubles solve one, and the
-    gap of others is infinite.
+    Constraints on parameters (Affine, Simplex, Ball) are judged exactly as well: few doubles solve an equation, and half
+    of those on a sphere are outside; their gap is infinite.  Parameters W on the sphere of a ball are inside after
+    ``W -= 1e-15 * (W - centre)``.
+
+    A ``Quadratic`` is the sum of the squares of its matrix Q, or ``(Q + Q^T) / 2``, which is decomposed without rounding:
+    directions in which Q is zero are exactly those.  A Q that has a negative eigenvalue, of the size of rounding, is
+    refused, for the loss is then no convex function.
+
+    Of a ``CvxpyLoss`` nothing can be proved: only CVXPY and its solvers evaluate it.
     """
     data = exact_problem(problem)
     flows = np.zeros((len(data.tail), problem.dim))
     flows[:, : U.shape[1]] = U
-    exact = feasible_duals(data, flows, _row_duals(problem, data, duals))
+    terms = duals[len(problem.lowered.form.couplings) :]
+    exact = feasible_duals(data, flows, row_duals(data.parts, terms))
     node_values, per_node = _node_terms(data, W, exact)
     edge_values, per_edge = _edge_terms(data, W, exact)
     values = np.concatenate([node_values, edge_values])
@@ -104,44 +113,34 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     return RigorousBound((low, high), gap, dual, per_node, per_edge, _rounded(exact)[:, : U.shape[1]])
 
 
-def _row_duals(problem: GTVMin, data: ExactProblem, duals: Duals) -> Array:
-    """Duals of the rows that are no squares: the form has those of each device in the order of its terms, as here."""
-    form = problem.lowered.form
-    parts = [
-        (term.map.ends[0], dual[:, 0])
-        for term, dual in zip(form.rows, duals[len(form.couplings) :], strict=True)
-        if isinstance(term.function, IntervalBlocks)
-    ]
-    out = np.zeros(len(data.owner))
-    if parts:
-        owner, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        out[~data.square] = values[np.argsort(owner, kind="stable")]
-    return out
-
-
 def _node_terms(data: ExactProblem, W: Array, duals: ExactDuals | None) -> tuple[Array, Array]:
     """Enclosures of the losses (n, 2), and upper bounds of the devices' terms (n,)."""
-    data_grid, grid = finest_grid(data.X), finest_grid(W)
-    X, parameters = on_grid(data.X, data_grid), on_grid(W, grid)
-    predictions = (X * parameters[data.owner]).sum(axis=1).tolist() if len(X) else []
-    values: list[Fraction | None] = [Fraction(0)] * data.n_nodes
-    terms: list[Fraction | None] = [Fraction(0)] * data.n_nodes
-    for r, (i, f) in enumerate(zip(data.owner.tolist(), data.functions, strict=True)):
-        t = Fraction(predictions[r], 1 << (data_grid + grid))
-        value, total, gap = f.value(t), values[i], terms[i]
-        if value is None or total is None:
-            values[i] = terms[i] = None
+    grid = finest_grid(W)
+    predictions = (data.lattice * on_grid(W, grid)[data.owner]).sum(axis=1).tolist() if len(data.X) else []
+    t = [Fraction(value, 1 << (data.grid + grid)) for value in predictions]
+    low, high, terms = ([Fraction(0)] * data.n_nodes for _ in range(3))
+    infinite, beyond = np.zeros(data.n_nodes, bool), np.zeros(data.n_nodes, bool)
+    for rows, f in data.blocks():
+        i, point = data.owner[rows.start], t[rows]
+        value = f.value(point)
+        if value is None:
+            infinite[i] = True
             continue
-        values[i] = total + value
-        if duals is not None and gap is not None:
-            p = duals.p[r]
-            terms[i] = gap + value + f.conjugate(p) - p * t
-    for i, tilt in enumerate(data.tilt):
-        total = values[i]
-        if tilt and total is not None:
-            values[i] = total + sum(t * w for t, w in zip(tilt, map(Fraction, W[i].tolist()), strict=True))
-    bounds = np.array([_bounds(value) for value in values]).reshape(-1, 2)
-    per_node = np.array([np.inf if term is None or duals is None else _bounds(term)[1] for term in terms])
+        low[i] += value[0]
+        if value[1] is None:
+            beyond[i] = True
+            continue
+        high[i] += value[1]
+        if duals is not None:
+            p = duals.p[rows]
+            terms[i] += value[1] + f.conjugate(p) - sum(a * b for a, b in zip(p, point, strict=True))
+    for i, (tilt, constant) in enumerate(zip(data.tilt, data.constant, strict=True)):
+        linear = constant + sum(a * Fraction(w) for a, w in zip(tilt, W[i].tolist(), strict=False))
+        low[i], high[i] = low[i] + linear, high[i] + linear
+    bounds = np.array([(_bounds(a)[0], _bounds(b)[1]) for a, b in zip(low, high, strict=True)]).reshape(-1, 2)
+    bounds[infinite], bounds[beyond, 1] = np.inf, np.inf
+    per_node = np.array([_bounds(term)[1] for term in terms])
+    per_node[infinite | beyond | (duals is None)] = np.inf
     return bounds, per_node
 
 
@@ -181,8 +180,8 @@ def _norm(z: IntegerArray, p: float) -> tuple[int, int, int]:
     return (square, square, 2) if p == SQUARED else root_enclosure(square)
 
 
-def _bounds(value: Fraction | None) -> tuple[float, float]:
-    return (np.inf, np.inf) if value is None else enclose(value.numerator, value.denominator)
+def _bounds(value: Fraction) -> tuple[float, float]:
+    return enclose(value.numerator, value.denominator)
 
 
 def _rounded(duals: ExactDuals | None) -> Array:

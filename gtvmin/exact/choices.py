@@ -28,8 +28,8 @@ ROOT_CONDITION = 1e-8
 def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
     """Row duals: those given, and for squares the ones with the least conjugate that meet the equations."""
     # c (t - y)^2 has the conjugate (p + 2 c y)^2 / (4 c) less a constant: least at -2 c y, from where a step is made
-    least = np.array([-nearest_float(f.right / f.curvature) if mine else 0.0 for f, mine in data.marked_squares()])
-    p = np.where(data.square, least, rows)
+    least = np.array([0.0 if f is None else -nearest_float(f.right / f.curvature) for f in data.squares])
+    p = np.where([f is None for f in data.squares], rows, least)
     missing = np.zeros((data.n_nodes, U.shape[1]))
     np.add.at(missing, data.tail, U)
     np.subtract.at(missing, data.head, U)
@@ -44,7 +44,7 @@ def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
 def step_of_squares(data: ExactProblem, missing: Array) -> Array:
     """Cheapest change of the squares' duals whose ``X_i^T step_i`` is what is missing, or next to it (R,)."""
     step = np.zeros(len(data.owner))
-    root = np.array([nearest_float(1 / f.curvature) ** 0.5 if mine else 0.0 for f, mine in data.marked_squares()])
+    root = np.array([0.0 if f is None else nearest_float(1 / f.curvature) ** 0.5 for f in data.squares])
     scaled = root[:, None] * data.X
     wanted = np.asarray(np.isfinite(missing).all(axis=1) & missing.any(axis=1))
     for i, own in enumerate(groups(data.owner, data.n_nodes)):
@@ -63,7 +63,7 @@ def choose_basis(
     if not len(own_rows):
         return own_rows, fallback
     unit = data.X[own_rows, :dim] / lengths[lengths > 0][:, None]
-    owner, free = data.owner[own_rows], data.free[own_rows]
+    owner, free = data.owner[own_rows], np.asarray(np.isinf(data.bounds[own_rows]).all(axis=1))
     best, chosen = 0.0, np.arange(len(own_rows))
     for mine in groups(owner):
         mine = mine[free[mine]]
@@ -79,9 +79,8 @@ def choose_basis(
 
 def _room(data: ExactProblem, row: int, dual: float) -> float:
     """How freely a row's dual can move: one without bounds, at most a tenth with them."""
-    f = data.functions[row]
-    sides = [abs(dual - float(bound)) for bound in (f.low, f.high) if bound is not None]
-    return 1.0 if not sides else 0.1 * min(1.0, *sides)
+    room = float(np.abs(dual - data.bounds[row]).min())
+    return 1.0 if np.isinf(room) else 0.1 * min(1.0, room)
 
 
 def choose_forest(data: ExactProblem, U: Array, kept: NDArray[np.bool_]) -> Forest:

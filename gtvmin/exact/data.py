@@ -6,89 +6,55 @@ Nothing here is rounded: what :mod:`gtvmin.rigorous` proves, it proves about the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.errors import CapabilityError
-from gtvmin.losses.interval import IntervalBlocks
-from gtvmin.losses.linear import Linear
-from gtvmin.losses.linear_model import LinearModelLoss
-from gtvmin.losses.quantile import Quantile
-from gtvmin.losses.ridge import Ridge
-from gtvmin.losses.rows import RowLoss
-from gtvmin.losses.squared_distance import SquaredDistance
-from gtvmin.losses.squared_error import SquaredError
-from gtvmin.losses.zero import Zero
+from gtvmin.exact.functions import ExactFunction, Interval
+from gtvmin.exact.integers import IntegerArray, finest_grid, nearest_float, on_grid
+from gtvmin.exact.rows import LossRows, loss_rows
 from gtvmin.penalties.norm import Norm
 from gtvmin.penalties.per_edge import PerEdge
 from gtvmin.penalties.squared_norm import SquaredNorm
 from gtvmin.solvers.standard_form import Array
 
 if TYPE_CHECKING:
-    from gtvmin.losses.base import Loss
     from gtvmin.problem import GTVMin
 
-__all__ = ["SQUARED", "ExactProblem", "RowFunction", "exact_problem"]
+__all__ = ["SQUARED", "ExactProblem", "exact_problem"]
 
 SQUARED = 0.0
 """Stands for the squared norm where edges have the p of their norm."""
 
 
-class RowFunction(NamedTuple):
-    """``phi(t) = sup { p t - c(p) : low <= p <= high }`` with the c of :mod:`gtvmin.losses.interval`; None: no bound.
-
-    A square ``c (t - y)^2`` has no bounds, both targets y, and the curvature ``1 / (2 c)``.
-    """
-
-    low: Fraction | None
-    high: Fraction | None
-    left: Fraction
-    right: Fraction
-    curvature: Fraction
-
-    def holds(self, p: Fraction) -> bool:
-        """Whether p is in the domain of the conjugate."""
-        return (self.low is None or p >= self.low) and (self.high is None or p <= self.high)
-
-    def conjugate(self, p: Fraction) -> Fraction:
-        """``c(p)``."""
-        return self.curvature * p * p / 2 + (self.right if p > 0 else self.left) * p
-
-    def value(self, t: Fraction) -> Fraction | None:
-        """``phi(t)``, None where it is infinite."""
-        if self.left <= t <= self.right:
-            return Fraction(0)
-        d = t - (self.right if t > self.right else self.left)
-        bound = self.high if d > 0 else self.low
-        if self.curvature == 0:
-            return None if bound is None else bound * d
-        p = d / self.curvature
-        if bound is not None and abs(p) > abs(bound):
-            p = bound
-        return p * d - self.curvature * p * p / 2
-
-
 @dataclass(frozen=True, eq=False)
 class ExactProblem:
-    """``sum_i sum_r phi_r(x_r^T w_i) + tilt_i^T w_i  +  sum_e a_e ||w_head - w_tail||``.
+    """``sum_i sum_b phi_b(X_b w_i) + tilt_i^T w_i + constant_i  +  sum_e a_e ||w_head - w_tail||``.
 
     Attributes
     ----------
     dims : int array (n_nodes,)
         Number of parameters of each device.
     X : array (R, dim)
-        Rows of all devices, those of device 0 first, with zeros beyond a device's own parameters.
+        Rows of all devices, those of device 0 first, with zeros beyond a device's own parameters; rounded.
+    lattice, grid : integer array (R, dim) and int
+        The rows without rounding, in units of ``2^-grid``.
     owner : int array (R,)
         Device of each row.
-    functions : list of RowFunction
-        ``phi_r``.
+    functions : list of ExactFunction
+        ``phi_b``, each of consecutive rows: one after the other they take all.
+    parts : list of LossRows
+        The losses that the rows come from.
     tilt : list
         Linear coefficients of each device, empty for none.
+    constant : list of Fraction
+        Constants of the devices.
     tail, head : int arrays (m,)
         Edges of all families.
     norm : array (m,)
@@ -99,9 +65,13 @@ class ExactProblem:
 
     dims: NDArray[np.int64]
     X: Array
+    lattice: IntegerArray
+    grid: int
     owner: NDArray[np.int64]
-    functions: list[RowFunction]
+    functions: list[ExactFunction]
+    parts: list[LossRows]
     tilt: list[list[Fraction]]
+    constant: list[Fraction]
     tail: NDArray[np.int64]
     head: NDArray[np.int64]
     norm: Array
@@ -112,20 +82,28 @@ class ExactProblem:
         """Number of devices."""
         return len(self.dims)
 
-    @property
-    def square(self) -> NDArray[np.bool_]:
-        """Rows of weighted squares (R,); the others are those of the standard form's terms."""
-        bent = (f.curvature > 0 and f.left == f.right for f in self.functions)
-        return np.asarray(self.free & np.fromiter(bent, bool, len(self.functions)))
+    def blocks(self) -> Iterator[tuple[slice, ExactFunction]]:
+        """All functions and their rows."""
+        first = 0
+        for f in self.functions:
+            yield slice(first, first + f.width), f
+            first += f.width
 
-    def marked_squares(self) -> Iterable[tuple[RowFunction, bool]]:
-        """All functions, and whether they are squares."""
-        return zip(self.functions, self.square.tolist(), strict=True)
+    @cached_property
+    def squares(self) -> list[Interval | None]:
+        """The weighted square of each row; None for other functions."""
+        rows = ((f if isinstance(f, Interval) and f.is_square else None, f.width) for f in self.functions)
+        return [f for f, width in rows for _ in range(width)]
 
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        """Rows whose dual has no bounds (R,)."""
-        return np.array([f.low is None and f.high is None for f in self.functions], bool)
+    @cached_property
+    def bounds(self) -> Array:
+        """Least and largest dual of each row (R, 2), rounded; infinite where there is none."""
+        pairs = [
+            (-np.inf if low is None else nearest_float(low), np.inf if high is None else nearest_float(high))
+            for f in self.functions
+            for low, high in [f.bounds] * f.width
+        ]
+        return np.array(pairs).reshape(-1, 2)
 
 
 def exact_problem(problem: GTVMin) -> ExactProblem:
@@ -134,40 +112,37 @@ def exact_problem(problem: GTVMin) -> ExactProblem:
     Raises
     ------
     CapabilityError
-        If it has a loss or a penalty whose values or conjugates are not rational functions of rational numbers; the
-        message names the first.
+        If it has a loss or a penalty of which nothing exact is known; the message names the first.
     """
     dim = problem.dim
-    rows: list[Array] = [np.empty((0, dim))]
-    functions: list[RowFunction] = []
+    parts: list[LossRows] = []
     owner: list[int] = []
-    tilts: list[list[Fraction]] = []
+    tilts, constants = [], []
     for i, (node, loss) in enumerate(zip(problem.network.nodes, problem.losses, strict=True)):
-        own, tilt = int(problem.dims[i]), [Fraction(0)] * dim
+        tilt, constant = [Fraction(0)] * dim, Fraction(0)
         for coefficient, atom in loss.terms():
-            factor = Fraction(coefficient)
-            if isinstance(atom, Linear):
-                tilt = [total + factor * Fraction(c) for total, c in zip(tilt, _padded(atom.c, dim), strict=True)]
-                continue
-            found = _rows(atom, own, factor)
-            if found is None:
-                raise CapabilityError(
-                    f"the loss {atom!r} of node {node!r} has no exact evaluation: rigorous certificates take squared "
-                    "errors, ridges, squared distances, linear functions and piecewise linear or quadratic losses "
-                    "(L1, ElasticNet, Huber, LeastAbsolute, Quantile, Hinge, SquaredHinge, Box, NonNegative, Affine)"
-                )
-            matrix, kinds = found
-            rows.append(np.pad(matrix, ((0, 0), (0, dim - own))))
-            functions += kinds
-            owner += [i] * len(kinds)
+            try:
+                part = loss_rows(atom, int(problem.dims[i]), Fraction(coefficient))
+            except CapabilityError as error:
+                raise CapabilityError(f"no rigorous bound for the loss {atom!r} of node {node!r}: {error}") from error
+            parts.append(part)
+            owner += [i] * len(part.X)
+            tilt[: len(part.linear)] = [a + b for a, b in zip(tilt, part.linear, strict=False)]
+            constant += part.constant
         tilts.append(tilt if any(tilt) else [])
+        constants.append(constant)
+    X, lattice, grid = _stack(parts, dim)
     tail, head, norm, strength = _edges(problem)
     return ExactProblem(
         dims=problem.dims,
-        X=np.concatenate(rows),
+        X=X,
+        lattice=lattice,
+        grid=grid,
         owner=np.array(owner, dtype=np.int64),
-        functions=functions,
+        functions=[f for part in parts for f in part.functions],
+        parts=parts,
         tilt=tilts,
+        constant=constants,
         tail=tail,
         head=head,
         norm=norm,
@@ -175,69 +150,20 @@ def exact_problem(problem: GTVMin) -> ExactProblem:
     )
 
 
-def _padded(row: Array, dim: int) -> list[float]:
-    return [*map(float, row), *[0.0] * (dim - len(row))]
-
-
-def _rows(atom: Loss, dim: int, factor: Fraction) -> tuple[Array, list[RowFunction]] | None:
-    """Rows of positive weight and their functions, None for a loss that is not known here."""
-    if isinstance(atom, Zero):
-        return np.empty((0, dim)), []
-    if isinstance(atom, SquaredError):
-        return _squares(atom.X, atom.y, [factor * w for w in _weights(atom)])
-    if isinstance(atom, Ridge):
-        weights = [factor * w for w in _weights(atom.data)]
-        weights += [factor * Fraction(atom.lam) * Fraction(c) for c in atom.penalise]
-        return _squares(np.vstack([atom.data.X, np.eye(dim)]), np.append(atom.data.y, np.zeros(dim)), weights)
-    if isinstance(atom, SquaredDistance):
-        factors = np.ones(dim) if atom.penalise is None else atom.penalise
-        return _squares(np.eye(dim), np.broadcast_to(atom.a, dim), [factor * Fraction(c) for c in factors])
-    if isinstance(atom, LinearModelLoss) and atom.function is IntervalBlocks:
-        weights = [w for w in _weights(atom) if w > 0]
-        unit = type(atom)(**{**atom.arguments(), "scale": "sum", "sample_weight": None})
-        used = np.array([w > 0 for w in _weights(atom)], dtype=bool)
-        kinds = _intervals({name: part[used] for name, part in unit.row_arrays(dim, 1.0).items()})
-        if isinstance(atom, Quantile):
-            kinds = [kind._replace(high=1 - Fraction(atom.tau)) for kind in kinds]
-        return unit.row_matrix(dim)[used], [_scaled(f, factor * w) for f, w in zip(kinds, weights, strict=True)]
-    if isinstance(atom, RowLoss) and atom.function is IntervalBlocks:
-        return atom.row_matrix(dim), [_scaled(f, factor) for f in _intervals(atom.row_arrays(dim, 1.0))]
-    return None
-
-
-def _weights(atom: SquaredError | LinearModelLoss) -> list[Fraction]:
-    """Exact weights of the data points: what :func:`gtvmin.losses.squared_error.row_weights` rounds."""
-    given = atom.sample_weight
-    weights = [Fraction(1)] * atom.n_samples if given is None else [Fraction(w) for w in given]
-    total = sum(weights, Fraction(0))
-    return [w / total for w in weights] if atom.scale == "mean" and weights else weights
-
-
-def _squares(X: Array, y: Array, weights: list[Fraction]) -> tuple[Array, list[RowFunction]]:
-    used = np.array([w > 0 for w in weights], dtype=bool)
-    pairs = ((Fraction(t), w) for t, w in zip(y, weights, strict=True) if w > 0)
-    return X[used], [RowFunction(None, None, t, t, 1 / (2 * w)) for t, w in pairs]
-
-
-def _intervals(arrays: dict[str, Array]) -> list[RowFunction]:
-    """Functions of weight one: their numbers are declared ones, or small multiples of these by a power of two."""
-    columns = (arrays[name] for name in ("low", "high", "left", "right", "curvature"))
-    return [
-        RowFunction(
-            None if low == -np.inf else Fraction(low),
-            None if high == np.inf else Fraction(high),
-            Fraction(left),
-            Fraction(right),
-            Fraction(curvature),
-        )
-        for low, high, left, right, curvature in zip(*columns, strict=True)
-    ]
-
-
-def _scaled(f: RowFunction, factor: Fraction) -> RowFunction:
-    """``factor * phi``."""
-    low, high = (None if bound is None else factor * bound for bound in (f.low, f.high))
-    return RowFunction(low, high, f.left, f.right, f.curvature / factor)
+def _stack(parts: list[LossRows], dim: int) -> tuple[Array, IntegerArray, int]:
+    """Rows of all losses: rounded, and on one grid."""
+    X = np.concatenate([np.empty((0, dim)), *(np.pad(p.X, ((0, 0), (0, dim - p.X.shape[1]))) for p in parts)])
+    declared = np.repeat([part.exact is None for part in parts], [len(part.X) for part in parts])
+    grid = max(finest_grid(X[declared]), *(part.exact[1] for part in parts if part.exact is not None), 0)
+    lattice = np.zeros(X.shape, dtype=object)
+    lattice[declared] = on_grid(X[declared], grid)
+    first = 0
+    for part in parts:
+        rows, columns = part.X.shape
+        if part.exact is not None:
+            lattice[first : first + rows, :columns] = part.exact[0] << (grid - part.exact[1])
+        first += rows
+    return X, lattice, grid
 
 
 def _edges(problem: GTVMin) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, list[Fraction]]:

@@ -89,11 +89,11 @@ def feasible_duals(data: ExactProblem, U: Array, row_duals: Array) -> ExactDuals
 def _close(data: ExactProblem, U: Array, rows: Array) -> ExactDuals | None:
     """Meet the linear equations exactly; the bounds may be exceeded a little."""
     p = choose_row_duals(data, U, rows)
-    flow_grid, dual_grid, data_grid = _dual_grid(U), _dual_grid(p) + REFINED_DIGITS, finest_grid(data.X)
+    flow_grid, dual_grid, data_grid = _dual_grid(U), _dual_grid(p) + REFINED_DIGITS, data.grid
     tilts = [t for tilt in data.tilt for t in tilt]
     grid = max(flow_grid, dual_grid + data_grid, *(t.denominator.bit_length() - 1 for t in tilts))
     flows = on_grid(U, flow_grid) << (grid - flow_grid)
-    X, numbers = on_grid(data.X, data_grid), on_grid(p, dual_grid)
+    X, numbers = data.lattice, on_grid(p, dual_grid)
     short = np.full((data.n_nodes, U.shape[1]), 0, dtype=object)
     np.add.at(short, data.head, flows)
     np.subtract.at(short, data.tail, flows)
@@ -197,10 +197,8 @@ def _excess(data: ExactProblem, duals: ExactDuals) -> Fraction:
             size = max(flow) if data.norm[e] == 1.0 else sum(flow)
         if size > bound:
             worst = max(worst, Fraction(size - bound, bound))
-    for f, p in zip(data.functions, duals.p, strict=True):
-        if not f.holds(p):
-            bound_p = f.high if p > 0 else f.low
-            worst = max(worst, abs(p / bound_p) - 1 if bound_p else Fraction(1))
+    for rows, f in data.blocks():
+        worst = max(worst, f.excess(duals.p[rows]))
     return min(worst, Fraction(1))
 
 

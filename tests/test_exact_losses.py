@@ -1,0 +1,487 @@
+"""Rigorous certificates of losses with exponentials, logarithms, matrices and balls, against FLINT's ball arithmetic.
+
+The optimum of a small smooth problem is computed to 100 digits by Newton's method, from the formulas in the losses'
+docstrings; none of it is shared with the package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import gtvmin as gtv
+from gtvmin import rigorous
+from gtvmin.errors import CapabilityError
+from gtvmin.exact import functions
+from gtvmin.exact.data import exact_problem
+from gtvmin.exact.duals import feasible_duals
+from gtvmin.exact.functions import BallIndicator, Exponential, LogSumExp
+from gtvmin.exact.rows import row_duals
+
+flint = pytest.importorskip("flint", reason="python-flint is the independent ball arithmetic")
+
+PRECISION = 400
+weights = st.fractions(Fraction(1, 1000), 1000, max_denominator=1000)
+scores = st.floats(-60, 60).map(Fraction)
+shares = st.floats(1e-12, 1).map(Fraction)
+
+
+@pytest.fixture(autouse=True)
+def precision() -> Any:
+    before, flint.ctx.prec = flint.ctx.prec, PRECISION
+    yield
+    flint.ctx.prec = before
+
+
+def ball(x: Any) -> Any:
+    exact = Fraction(x)
+    return flint.arb(flint.fmpq(exact.numerator, exact.denominator))
+
+
+def balls(values: Any) -> np.ndarray:
+    """An array of exact numbers."""
+    array = np.asarray(values)
+    out = np.empty(array.shape, dtype=object)
+    out.ravel()[:] = [ball(v) for v in array.ravel().tolist()]
+    return out
+
+
+def assert_enclosed(value: Any, exact: Any, size: Fraction) -> None:
+    low, high = value
+    assert not ball(low) > exact
+    assert not ball(high) < exact
+    assert high - low <= (size + abs(low)) / 2**100
+
+
+# ------------------------------------------------------------------------------------------------ functions, one by one
+
+
+@given(weights, st.lists(scores, min_size=1, max_size=4), st.lists(shares, min_size=4, max_size=4))
+def test_log_sum_exp(weight: Fraction, t: list[Fraction], q: list[Fraction]) -> None:
+    f = LogSumExp(weight, len(t))
+    exact = ball(weight) * sum((ball(s).exp() for s in t), flint.arb(1)).log()
+    assert_enclosed(f.value(t), exact, weight)
+    p = [weight * share / (sum(q) + 1) for share in q[: len(t)]]
+    assert f.excess(p) == 0
+    probabilities = [ball(v / weight) for v in (*p, weight - sum(p))]
+    entropy = ball(weight) * sum(v * v.log() for v in probabilities)
+    conjugate = f.conjugate(p)
+    assert not ball(conjugate) < entropy
+    assert not ball(conjugate - weight / 2**100) > entropy
+    assert f.excess([*p[:-1], p[-1] + 2 * weight]) > 0
+    assert f.excess([*p[:-1], -Fraction(1, 10**40)]) == 1
+
+
+@given(weights, st.floats(0, 50).map(Fraction), scores, st.floats(1e-12, 1e6).map(Fraction))
+def test_exponential(weight: Fraction, target: Fraction, t: Fraction, mean: Fraction) -> None:
+    f = Exponential(weight, target)
+    exact = ball(weight) * (ball(t).exp() - ball(target * t))
+    assert_enclosed(f.value([t]), exact, weight * (1 + abs(target * t)))
+    p = [weight * (mean - target)]
+    entropy = ball(weight) * (ball(mean) * ball(mean).log() - ball(mean))
+    assert f.excess(p) == 0
+    assert not ball(f.conjugate(p)) < entropy
+    assert not ball(f.conjugate(p) - weight * (1 + mean) / 2**100) > entropy
+    assert f.excess([-weight * target]) == 0
+    assert f.conjugate([-weight * target]) == 0
+    assert f.excess([-weight * target - Fraction(1, 10**40)]) > 0
+
+
+@given(
+    st.floats(0, 1e3).map(Fraction), st.lists(scores, min_size=3, max_size=3), st.lists(scores, min_size=3, max_size=3)
+)
+def test_support_function_of_a_ball(radius: Fraction, centre: list[Fraction], p: list[Fraction]) -> None:
+    f = BallIndicator(radius, tuple(centre))
+    length = sum((ball(x) ** 2 for x in p), flint.arb(0)).sqrt()
+    exact = ball(radius) * length + sum((ball(x) * ball(c) for x, c in zip(p, centre, strict=True)), flint.arb(0))
+    assert not ball(f.conjugate(p)) < exact
+    assert not ball(f.conjugate(p) - (1 + radius) * (1 + sum(map(abs, p))) / 2**100) > exact
+    on_sphere = [centre[0] + radius, *centre[1:]]
+    assert f.value(on_sphere) == (0, 0)
+    assert f.value([on_sphere[0] + Fraction(1, 10**40), *centre[1:]]) is None
+
+
+def test_what_no_double_holds() -> None:
+    """An exponential beyond all doubles has no upper bound; a tiny one is enclosed from zero on."""
+    assert Exponential(Fraction(1), Fraction(2)).value([Fraction(10**6)])[1] is None  # type: ignore[index]
+    low, high = Exponential(Fraction(1), Fraction(2)).value([Fraction(-(10**6))])  # type: ignore[misc]
+    assert low == 2 * 10**6 < high < 2 * 10**6 + Fraction(5e-324)
+    value = LogSumExp(Fraction(1), 1).value([Fraction(-(10**6))])
+    assert value is not None
+    assert 0 == value[0] < value[1] < Fraction(5e-324)
+
+
+# -------------------------------------------------------------------------------------------- the optimum to 100 digits
+
+
+class Truth:
+    """Objective, gradient and Hessian of a problem with ``SquaredNorm`` in ball arithmetic."""
+
+    def __init__(self, problem: gtv.GTVMin) -> None:
+        self.problem, self.dim = problem, problem.dim
+        self.size = problem.network.n_nodes * self.dim
+
+    def evaluate(self, x: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        value, gradient, hessian = flint.arb(0), balls(np.zeros(self.size)), balls(np.zeros((self.size, self.size)))
+        for i, loss in enumerate(self.problem.losses):
+            own = slice(i * self.dim, (i + 1) * self.dim)
+            for coefficient, atom in loss.terms():
+                v, g, H = self.loss(atom, x[own])
+                value = value + ball(coefficient) * v
+                gradient[own] = gradient[own] + ball(coefficient) * g
+                hessian[own, own] = hessian[own, own] + ball(coefficient) * H
+        net = self.problem.network
+        for i, j, a in zip(net.tail.tolist(), net.head.tolist(), net.weights.tolist(), strict=True):
+            s = ball(self.problem.alpha) * ball(a)
+            for k in range(self.dim):
+                p, q = i * self.dim + k, j * self.dim + k
+                z = x[q] - x[p]
+                value = value + s * z * z
+                gradient[q], gradient[p] = gradient[q] + 2 * s * z, gradient[p] - 2 * s * z
+                for r, c, sign in ((p, p, 1), (q, q, 1), (p, q, -1), (q, p, -1)):
+                    hessian[r, c] = hessian[r, c] + 2 * sign * s
+        return value, gradient, hessian
+
+    def loss(self, atom: Any, w: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        if isinstance(atom, gtv.SquaredDistance):
+            z = w - balls(np.broadcast_to(atom.a, len(w)))
+            return z @ z, 2 * z, 2 * balls(np.eye(len(w)))
+        if isinstance(atom, gtv.Quadratic):
+            Q, q = balls(atom.Q), balls(atom.q)
+            Q = (Q + Q.T) / 2
+            return (w @ (Q @ w)) / 2 + q @ w + ball(atom.c), Q @ w + q, Q
+        value, gradient, hessian = flint.arb(0), balls(np.zeros(len(w))), balls(np.zeros((len(w), len(w))))
+        m = flint.arb(len(atom.y))
+        for x, y in zip(balls(atom.X), atom.y.tolist(), strict=True):
+            classes = atom.classes if isinstance(atom, gtv.Softmax) else 1
+            A = np.array(
+                [
+                    [x[f] if c == k else flint.arb(0) for f in range(len(x)) for c in range(classes)]
+                    for k in range(classes)
+                ]
+            )
+            s = A @ w
+            if isinstance(atom, gtv.Poisson):
+                mean = s[0].exp()
+                v, g, H = mean - ball(y) * s[0], np.array([mean - ball(y)]), np.array([[mean]])
+            elif isinstance(atom, gtv.Logistic):
+                other = 1 / (1 + (ball(y) * s[0]).exp())
+                v, g, H = -(1 - other).log(), np.array([-ball(y) * other]), np.array([[other * (1 - other)]])
+            else:
+                exps = [t.exp() for t in s]
+                q = np.array([e / sum(exps) for e in exps])
+                v, g = -q[int(y)].log(), q - balls(np.eye(classes)[int(y)])
+                H = np.diag(q) - q[:, None] * q if classes > 1 else None
+            value, gradient, hessian = value + v / m, gradient + g @ A / m, hessian + A.T @ H @ A / m
+        return value, gradient, hessian
+
+    def optimum(self, W: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Newton's method from parameters that are next to optimal."""
+        x = balls(W.ravel())
+        for _ in range(6):
+            _, gradient, hessian = self.evaluate(x)
+            step = flint.arb_mat(hessian.tolist()).solve(flint.arb_mat([[g] for g in gradient]))
+            x = np.array([(a - step[k, 0]).mid() for k, a in enumerate(x)], dtype=object)
+        value, gradient, _ = self.evaluate(x)
+        assert max(abs(g) for g in gradient) < flint.arb(10) ** -60
+        return x, value
+
+
+def smooth_loss(kind: str, rng: np.random.Generator) -> gtv.Loss:
+    X, W = rng.normal(size=(7, 2)), rng.normal(size=(2, 3))
+    if kind == "Quadratic":
+        return gtv.Quadratic(X.T @ X / 7.0, rng.normal(size=2), c=rng.normal())
+    if kind == "Logistic":
+        return gtv.Logistic(X, np.where(X @ W[:, 0] + rng.logistic(size=7) > 0, 1, -1)) + 0.1 * gtv.SquaredDistance(0.0)
+    if kind == "Poisson":
+        return gtv.Poisson(X, rng.poisson(np.exp(X @ W[:, 0]))) + 0.05 * gtv.SquaredDistance(0.0)
+    return gtv.Softmax(X, (X @ W + rng.gumbel(size=(7, 3))).argmax(axis=1), classes=3) + 0.1 * gtv.SquaredDistance(0.0)
+
+
+SMOOTH = ("Quadratic", "Logistic", "Poisson", "Softmax")
+_problems: dict[tuple[str, int], tuple[gtv.GTVMin, gtv.Solution, Any]] = {}
+
+
+def solved(kind: str, seed: int) -> tuple[gtv.GTVMin, gtv.Solution, Any]:
+    """A problem, parameters and flows that are optimal to many digits, and the optimum."""
+    if (kind, seed) not in _problems:
+        rng = np.random.default_rng(seed)
+        losses = [smooth_loss(kind, rng) for _ in range(3)]
+        net = gtv.FLNetwork.from_edges([(0, 1, 0.3), (1, 2, 1.0 / 3.0)])
+        problem = gtv.GTVMin(net, losses, penalty=gtv.SquaredNorm(), alpha=0.1)
+        solution = problem.solve(gap=1e-13)
+        _problems[kind, seed] = problem, solution, Truth(problem).optimum(solution.weights)[1]
+    return _problems[kind, seed]
+
+
+def claims_too_much(kind: str, seed: int, W: np.ndarray) -> int:
+    problem, solution, optimum = solved(kind, seed)
+    value = Truth(problem).evaluate(balls(W.ravel()))[0]
+    certificate = gtv.certify(problem, W, duals=solution.certificate.duals, rigorous=True)
+    assert np.isfinite(certificate.gap)
+    assert certificate.primal == pytest.approx(float(value), rel=1e-15)
+    wrong = [
+        ball(certificate.gap) < value - optimum,
+        ball(certificate.dual) > optimum,
+        ball(certificate.primal) < value,
+    ]
+    return sum(map(bool, wrong))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(SMOOTH),
+    st.integers(0, 1),
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 1e-16, 1e-12, 1e-6, 1.0, 100.0]),
+)
+def test_no_gap_is_below_the_true_suboptimality(kind: str, seed: int, draw: int, distance: float) -> None:
+    flint.ctx.prec = PRECISION
+    solution = solved(kind, seed)[1]
+    W = solution.weights + distance * np.random.default_rng(draw).normal(size=solution.weights.shape)
+    assert claims_too_much(kind, seed, W) == 0
+
+
+@pytest.mark.parametrize("kind", SMOOTH)
+def test_gaps_are_tight(kind: str) -> None:
+    """At the optimum in doubles next to nothing is lost; elsewhere the gap is the suboptimality and what duals lack."""
+    problem, solution, optimum = solved(kind, 0)
+    certificate = gtv.certify(problem, solution.weights, duals=solution.certificate.duals, rigorous=True)
+    assert certificate.gap < 1.001 * solution.certificate.gap
+    W = solution.weights + 0.1
+    true = float(Truth(problem).evaluate(balls(W.ravel()))[0] - optimum)
+    assert gtv.certify(problem, W, duals=solution.certificate.duals, rigorous=True).gap == pytest.approx(true, rel=1e-6)
+
+
+def in_doubles(original: Callable[[Fraction], Any]) -> Callable[[Fraction], tuple[Fraction, Fraction]]:
+    del original
+    return lambda x: (Fraction(math.log(x)), Fraction(math.log(x)))
+
+
+def lowered(original: Callable[..., Any]) -> Callable[..., Any]:
+    def squares(A: Any) -> Any:
+        return [(row, weight * (1 - Fraction(1, 10**9))) for row, weight in original(A)]
+
+    return squares
+
+
+FAULTS = {
+    "logarithms in double precision": (functions, "log_enclosure", in_doubles(functions.log_enclosure), "Logistic"),
+    "exponentials in double precision": (
+        *(functions, "exp_enclosure"),
+        *(lambda t: (Fraction(math.exp(t)) * (1 - Fraction(1, 2**30)),) * 2, "Poisson"),
+    ),
+    "entropy of the label left out": (
+        *(functions.LogSumExp, "conjugate"),
+        *(lambda self, p: sum(v * functions.log_enclosure(v / self.weight)[1] for v in p) - self.weight, "Softmax"),
+    ),
+    "values of squares too small": (
+        *(functions.Interval, "value", lambda self, t: (Fraction(0), Fraction(0))),
+        "Quadratic",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    *target, kind = FAULTS[fault]
+    rng = np.random.default_rng(0)
+
+    def found() -> int:
+        total = 0
+        for seed in (0, 1):
+            base = solved(kind, seed)[1].weights
+            for distance in (0.0, 1e-12, 1e-3):
+                problem, solution, optimum = solved(kind, seed)
+                W = base + distance * rng.normal(size=base.shape)
+                value = Truth(problem).evaluate(balls(W.ravel()))[0]
+                bound = rigorous.rigorous_bound(problem, W, solution.flows, solution.certificate.duals)
+                total += bool(ball(bound.gap) < value - optimum) + bool(ball(bound.dual) > optimum)
+        return total
+
+    assert found() == 0
+    monkeypatch.setattr(*target)
+    assert found() > 0
+
+
+# --------------------------------------------------------------------------------------------- duals of all kinds
+
+
+def mixed(rng: np.random.Generator, dim: int) -> list[gtv.Loss]:
+    """Losses of all kinds, in an order that differs from device to device."""
+    X = rng.normal(size=(6, dim))
+    parts = [
+        gtv.Logistic(X, rng.choice([0, 1], size=6), sample_weight=[1, 0, 2, 1, 3, 1]),
+        gtv.Poisson(X[:4] / 2.0, rng.poisson(1.0, size=4)),
+        gtv.Quadratic(X.T @ X, X[0], c=2.0),
+        gtv.Ball(3.0, centre=rng.normal(size=dim)),
+        0.3 * gtv.L1(),
+        gtv.Huber(X, rng.normal(size=6), delta=0.4),
+        gtv.Linear(rng.normal(size=dim)),
+    ]
+    if dim % 2 == 0:
+        parts.append(0.5 * gtv.Softmax(X[:, : dim // 2], rng.integers(0, 2, size=6), classes=2))
+    order = rng.permutation(len(parts))
+    return [sum((parts[k] for k in order), gtv.Zero(dim))]
+
+
+def inside_balls(problem: gtv.GTVMin, W: np.ndarray) -> np.ndarray:
+    """Parameters on the spheres moved inwards by more than rounding."""
+    out = W.copy()
+    for w, loss, dim in zip(out, problem.losses, problem.dims, strict=True):
+        for _, atom in loss.terms():
+            if isinstance(atom, gtv.Ball):
+                w[:dim] -= 1e-15 * (w[:dim] - atom.centre)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_all_kinds_on_devices_of_several_sizes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dims = [2, 2, 4, 4, 3]
+    losses = [mixed(rng, dim)[0] for dim in dims]
+    net = gtv.FLNetwork.from_edges([(0, 1), (2, 3)], nodes=range(5))
+    problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=0.2)
+    solution = problem.solve(gap=1e-7)
+    plain = solution.certificate
+    W = inside_balls(problem, solution.weights)
+    certificate = gtv.certify(problem, W, duals=plain.duals, rigorous=True)
+    assert certificate.primal == pytest.approx(plain.primal, rel=1e-13)
+    assert certificate.gap == pytest.approx(plain.gap, rel=1e-3, abs=1e-11 * plain.primal)
+    data = exact_problem(problem)
+    rows = row_duals(data.parts, plain.duals[len(problem.lowered.form.couplings) :])
+    duals = feasible_duals(data, solution.flows, rows)
+    assert duals is not None
+    fixed = np.array([f is None for f in data.squares])
+    assert np.allclose(np.array([float(p) for p in duals.p])[fixed], rows[fixed], atol=1e-9)
+    balance = np.zeros((5, 4), dtype=object)
+    for owner, x, p in zip(data.owner.tolist(), data.lattice, duals.p, strict=True):
+        balance[owner] += np.array([Fraction(v, 1 << data.grid) * p for v in x.tolist()], dtype=object)
+    for i, tilt in enumerate(data.tilt):
+        balance[i] += np.array(tilt or [Fraction(0)] * 4, dtype=object)
+    for e, (i, j) in enumerate(zip(data.tail.tolist(), data.head.tolist(), strict=True)):
+        flow = np.array([Fraction(u, duals.divisor[e] << duals.grid) for u in duals.U[e].tolist()], dtype=object)
+        balance[j] += flow
+        balance[i] -= flow
+    assert not balance.any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans())
+def test_objectives_are_enclosed_anywhere(seed: int, dim: int, far: bool) -> None:
+    """The value of the logistic, Poisson and quadratic rows at any parameters, with weights that are no doubles."""
+    flint.ctx.prec = PRECISION
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3, dim)) * 10.0 ** rng.uniform(-3, 3)
+    losses = [
+        gtv.Logistic(X, [1, -1, 1]) + 0.1 * gtv.Quadratic(X.T @ X, X[0]),
+        gtv.Softmax(X, [0, 1, 1], classes=2) if dim % 2 else gtv.Poisson(X, [0, 1, 2.5]),
+    ]
+    size = dim * 2 if dim % 2 else dim
+    losses[0] = losses[0] if size == dim else gtv.Softmax(X, [1, 0, 1], classes=2)
+    problem = gtv.GTVMin(nx.path_graph(2), losses, penalty=gtv.SquaredNorm(), alpha=0.7)
+    W = rng.normal(size=(2, size)) * (10.0 if far else 0.1)
+    value = Truth(problem).evaluate(balls(W.ravel()))[0]
+    assume(value < flint.arb(1e300))
+    certificate = gtv.certify(problem, W, np.zeros((1, size)), rigorous=True)
+    assert not ball(certificate.primal) < value
+    assert certificate.primal == pytest.approx(float(value), rel=1e-15)
+    assert certificate.gap >= 0
+
+
+# ---------------------------------------------------------------------------------------------------------- matrices
+
+
+def test_a_singular_matrix_is_exact() -> None:
+    """``(w_1 + w_2)^2 / 2 - (w_1 + w_2)`` has the least value -1/2 on a line; no digit is lost."""
+    loss = gtv.Quadratic([[1.0, 1.0], [1.0, 1.0]], [-1.0, -1.0], c=0.25)
+    problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(2), alpha=1.0)
+    certificate = gtv.certify(problem, [[0.5, 0.5], [0.5, 0.5]], np.zeros((1, 2)), rigorous=True)
+    assert certificate.gap < 1e-90
+    assert certificate.primal == -0.5
+    assert certificate.dual >= np.nextafter(-0.5, -1.0)
+    tilted = gtv.Quadratic([[1.0, 1.0], [1.0, 1.0]], [-1.0, -1.0 + 2.0**-52])  # unbounded below along (1, -1)
+    problem = gtv.GTVMin(nx.path_graph(2), [tilted, tilted], penalty=gtv.Norm(2), alpha=1.0)
+    assert gtv.certify(problem, np.zeros((2, 2)), np.zeros((1, 2)), rigorous=True).gap == np.inf
+
+
+def test_an_asymmetric_matrix_stands_for_its_symmetric_part() -> None:
+    e = 2.0**-52
+    loss = gtv.Quadratic([[1.0, 0.5 + e], [0.5, 1.0]], [1.0, -1.0])
+    problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(1), alpha=1.0)
+    W = np.array([[-2.0, 2.0], [-2.0, 2.0]])
+    half = Fraction(1, 2) + Fraction(e) / 2
+    best = Fraction(1) / (1 - half)  # (Q w)_1 = -1 for w = (-best, best)
+    optimum = -best  # of each device: half of q^T w
+    certificate = gtv.certify(problem, W, np.zeros((1, 2)), rigorous=True)
+    value = 2 * (Fraction(1, 2) * (4 + 4 - 8 * half) - 4)
+    assert Fraction(certificate.primal) >= value >= Fraction(certificate.primal) - Fraction(1, 10**15)
+    assert value - 2 * optimum <= Fraction(certificate.gap) <= (value - 2 * optimum) * (1 + Fraction(1, 10**12))
+
+
+def test_a_matrix_that_is_semidefinite_by_rounding_only_is_named() -> None:
+    Q = np.array([[1.0, 1.0], [1.0, 1.0 - 2.0**-53]])
+    problem = gtv.GTVMin(nx.path_graph(2), [gtv.Quadratic(Q)] * 2, penalty=gtv.Norm(2), alpha=1.0)
+    assert gtv.certify(problem, np.zeros((2, 2)), np.zeros((1, 2))).gap < 1e-12
+    with pytest.raises(CapabilityError, match=r"Quadratic.*node 0.*only up to rounding.*multiple of the identity"):
+        gtv.certify(problem, np.zeros((2, 2)), np.zeros((1, 2)), rigorous=True)
+
+
+@pytest.mark.parametrize("dim", [1, 6, 12])
+def test_matrices_of_any_units(dim: int) -> None:
+    rng = np.random.default_rng(dim)
+    units = 10.0 ** rng.uniform(-6, 6, size=dim)
+    X = rng.normal(size=(3 * dim, dim)) * units
+    losses = [gtv.Quadratic(X.T @ X, X[k]) for k in range(2)]
+    problem = gtv.GTVMin(nx.path_graph(2), losses, penalty=gtv.SquaredNorm(), alpha=1e-3)
+    solution = problem.solve("cvxpy") if dim == 1 else problem.solve(gap=1e-9)
+    certificate = gtv.certify(problem, solution.weights, solution.flows, rigorous=True)
+    assert certificate.gap <= 1.01 * solution.certificate.gap + 1e-12 * abs(certificate.primal)
+    best = Truth(problem).optimum(solution.weights)[1]
+    assert not ball(certificate.dual) > best
+
+
+# ------------------------------------------------------------------------------------------------------------- balls
+
+
+@pytest.mark.parametrize("a", [(3.0, 4.0), (1.0, 2.0), (0.1, 0.2)])
+def test_the_nearest_point_of_a_ball(a: tuple[float, float]) -> None:
+    """``||w - a||^2`` over the unit ball is least at ``a / ||a||``: ``(||a|| - 1)^2``, or zero inside."""
+    loss = gtv.SquaredDistance(a) + gtv.Ball(1.0)
+    problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(2), alpha=1.0)
+    length = (ball(a[0]) ** 2 + ball(a[1]) ** 2).sqrt()
+    optimum = 2 * (length - 1) ** 2 if length > 1 else flint.arb(0)
+    W = np.array([a, a]) / max(1.0, np.hypot(*a)) * (1.0 - 2.0**-52)
+    dual = 2.0 * (np.array([a, a]) - W)
+    certificate = gtv.certify(problem, W, duals=(np.zeros((1, 2)), dual), rigorous=True)
+    value = sum((ball(x) - ball(y)) ** 2 for x, y in zip(W.ravel(), [*a, *a], strict=True))
+    assert not ball(certificate.gap) < value - optimum
+    assert not ball(certificate.dual) > optimum
+    assert certificate.gap < 1e-14
+
+
+def test_a_point_outside_a_ball_by_rounding_is_outside() -> None:
+    loss = gtv.SquaredDistance([3.0, 3.0]) + gtv.Ball(1.0)
+    problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(2), alpha=1.0)
+    W = np.full((2, 2), np.nextafter(np.sqrt(0.5), 1.0))
+    assert Fraction(W[0, 0]) ** 2 > Fraction(1, 2)
+    duals = (np.zeros((1, 2)), 2.0 * (3.0 - W))
+    assert np.isfinite(gtv.certify(problem, W, duals=duals).gap)
+    assert gtv.certify(problem, W, duals=duals, rigorous=True).gap == np.inf
+    assert gtv.certify(problem, W * (1.0 - 2.0**-51), duals=duals, rigorous=True).gap < 1e-14
+
+
+def test_nothing_is_proved_about_expressions_of_cvxpy() -> None:
+    cp = pytest.importorskip("cvxpy")
+    loss = gtv.CvxpyLoss(lambda w: cp.sum_squares(w), dim=2)
+    problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(2), alpha=1.0)
+    with pytest.raises(CapabilityError, match=r"CvxpyLoss.*node 0.*no exact evaluation.*nothing can be proved"):
+        gtv.certify(problem, np.zeros((2, 2)), np.zeros((1, 2)), rigorous=True)
