@@ -2,9 +2,9 @@ r"""Bounds that are theorems about the declared numbers: no rounding is left out
 
 For exactly feasible duals (:mod:`gtvmin.exact.duals`) the gap ``P(W) - Dual(U, p)`` is the sum of one Fenchel-Young
 term per row of a loss, ``phi_r(z_r) + phi_r^*(p_r) - p_r z_r`` with ``z_r = x_r^T w_i``, and one per edge; the inner
-products cancel exactly since ``(D^T U)_i + X_i^T p_i + tilt_i = 0``.  Each term is a rational number, save for the roots,
-exponentials and logarithms in it, which are enclosed by rationals to about 120 binary digits.  Every term is rounded
-outward to a double, and so are their sums.
+products cancel exactly since ``(D^T U)_i + X_i^T p_i + tilt_i = 0``.  Each term is a rational number, save for roots,
+exponentials and logarithms, which are enclosed by rationals to about 120 binary digits.  Every term is rounded outward
+to a double, and so are their sums.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     stochastic block model with 2,000 devices in 10 dimensions and 10,000 edges it takes about 2 s (the plain
     certificate 0.03 s) and is as tight: 1.5638e-7 against 1.5644e-7, which holds an estimate of rounding of 5e-11.
 
-    Constraints on parameters (Affine, Simplex, Ball) are judged exactly as well: few doubles solve an equation, and half
-    of those on a sphere are outside; their gap is infinite.  Parameters W on the sphere of a ball are inside after
-    ``W -= 1e-15 * (W - centre)``.
+    Constraints on parameters (Affine, Simplex, Ball) are judged exactly as well: few doubles solve an equation, and
+    half of those on a sphere are outside; their gap is infinite.  Parameters W on the sphere of a ball are inside
+    after ``W -= 1e-15 * (W - centre)``.
 
-    A ``Quadratic`` is the sum of the squares of its matrix Q, or ``(Q + Q^T) / 2``, which is decomposed without rounding:
-    directions in which Q is zero are exactly those.  A Q that has a negative eigenvalue, of the size of rounding, is
-    refused, for the loss is then no convex function.
+    A ``Quadratic`` is the sum of the squares of its matrix Q, or of ``(Q + Q^T) / 2``, which is decomposed without
+    rounding: directions in which it is zero are exactly those.  A Q with a negative eigenvalue, of the size of
+    rounding, is refused, for the loss is then no convex function.
 
     Of a ``CvxpyLoss`` nothing can be proved: only CVXPY and its solvers evaluate it.
     """
