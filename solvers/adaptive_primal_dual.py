@@ -9,18 +9,25 @@ Restarts and balance: D. Applegate et al., "Practical large-scale linear program
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from .primal_dual import PrimalDual, PrimalDualState, Steps
+from .driver import starting_arrays
+from .primal_dual import PrimalDual, step_sizes
 from .standard_form import Array, Duals, Point, StandardForm
+
+if TYPE_CHECKING:
+    from .sweeps import Sweep
 
 __all__ = ["AdaptivePrimalDual"]
 
+Iterate = tuple[Array, Duals]
+"""Parameters and duals."""
+
 # Iterations between decisions on a restart.
 LOOK_EVERY = 40
-# The average is over each fourth iterate: adding up all of them would cost a tenth of the time.
+# The average is over each fourth iterate: adding up all of them would cost a good part of the time.
 SAMPLE_EVERY = 4
 # Restart once the residual fell by the first share; or by the second, and rises again; or if this share of all
 # iterations passed since the last restart.
@@ -35,17 +42,18 @@ FIT_RIDGE = 1e-3
 
 @dataclass(slots=True)
 class AdaptiveState:
-    """The relaxed iterate, its steps' scale, the last proximal point, and what restarts and adaptations need.
+    """The relaxed iterate, its pull ``sum_k K_k^T U_k``, the steps and their scale, and what restarts need.
 
-    ``total`` and ``count`` belong to the proximal points since the restart at iteration ``restarted``, ``residual`` and
+    ``total`` and ``count`` belong to iterates since the restart at iteration ``restarted``, ``residual`` and
     ``last_look`` are residuals at that restart and at the last decision, ``balanced`` is where the scale last changed.
     """
 
-    inner: PrimalDualState
+    iterate: Iterate
+    pull: Array
     scale: float
-    proximal: Point
-    balanced: tuple[Array, Duals]
-    total: tuple[Array, Duals]
+    sweep: Sweep
+    balanced: Iterate
+    total: Iterate
     count: int = 0
     iteration: int = 0
     restarted: int = 0
@@ -92,37 +100,30 @@ class AdaptivePrimalDual:
 
     def init(self, form: StandardForm, start: Point | None) -> AdaptiveState:
         """Estimate the balance and start from the given point, or zero."""
+        from .sweeps import Sweep
+
         scale = estimate_scale(form) if self.scale is None else self.scale
-        inner = PrimalDual(scale).init(form, start)
-        first = inner.W, inner.U
-        return AdaptiveState(inner, scale, Point(*first), first, _zeros(first))
+        first = starting_arrays(form, start)
+        return AdaptiveState(first, form.adjoint(first[1]), scale, Sweep.of(form, scale), _copy(first), _zeros(first))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
         """One relaxed step; now and then, a restart."""
-        inner = state.inner
-        old = inner.W, inner.U
-        inner = PrimalDual(state.scale).step(form, inner)
-        new = inner.W, inner.U
-        state.proximal = Point(*new)
-        move = _difference(new, old)
+        state.sweep.advance(state.iterate, state.pull, self.relaxation)
         state.iteration += 1
         if state.iteration % SAMPLE_EVERY == 0:
-            _add(state.total, new)
+            _add(state.total, state.iterate)
             state.count += 1
-        inner.W = old[0] + self.relaxation * move[0]
-        inner.U = tuple(dual + self.relaxation * step for dual, step in zip(old[1], move[1], strict=True))
         if state.iteration % LOOK_EVERY == 0:
-            self._look(form, state, _size(inner.steps, move))
+            self._look(form, state)
         return state
 
-    def _look(self, form: StandardForm, state: AdaptiveState, residual: float) -> None:
+    def _look(self, form: StandardForm, state: AdaptiveState) -> None:
         """Restart from the average or the iterate, if either moves clearly less than the last start."""
-        W, U = state.total
-        average = W / state.count, tuple(dual / state.count for dual in U)
-        steps = state.inner.steps
-        trial = PrimalDualState(*average, steps, state.inner.ascend, state.inner.descend)
-        trial = PrimalDual(state.scale).step(form, trial)
-        of_average = _size(steps, _difference((trial.W, trial.U), average))
+        sweep = state.sweep
+        residual = sweep.length(sweep.plain_step(state.iterate, state.pull), state.iterate)
+        average = state.total[0] / state.count, tuple(dual / state.count for dual in state.total[1])
+        trial = sweep.plain_step(average, form.adjoint(average[1]))
+        of_average = sweep.length(trial, average)
         least = min(residual, of_average)
         rising = least <= NECESSARY * state.residual and least > state.last_look
         long = state.iteration - state.restarted >= LONGEST_SHARE * state.iteration
@@ -130,8 +131,7 @@ class AdaptivePrimalDual:
             state.last_look = least
             return
         if of_average < residual:
-            state.inner.W, state.inner.U = trial.W, trial.U
-            state.proximal = Point(trial.W, trial.U)
+            state.iterate, state.pull = trial, form.adjoint(trial[1])
         state.restarted, state.residual, state.last_look = state.iteration, least, np.inf
         state.total, state.count = _zeros(state.total), 0
         if state.iteration >= state.next_adaptation:
@@ -139,46 +139,38 @@ class AdaptivePrimalDual:
 
     def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:
         """Move the scale by the root of the ratio of primal to dual movement."""
-        here, steps = (state.inner.W, state.inner.U), state.inner.steps
-        W, U = _difference(here, state.balanced)
-        # in the steps' own norms, brought to scale one
-        primal = state.scale * _size(steps, (W, ())) ** 2
-        dual = _size(steps, (np.zeros_like(W), U)) ** 2 / state.scale
+        from .sweeps import Sweep
+
+        primal, dual = state.sweep.squared_parts(state.iterate, state.balanced)
         state.next_adaptation = int(np.ceil(ADAPTATION_GROWTH * state.iteration))
-        state.balanced = here
+        state.balanced = _copy(state.iterate)
         if primal <= 0 or dual <= 0:
             return
-        factor = float(np.clip(np.sqrt(np.sqrt(primal / dual) / state.scale), *FACTOR_RANGE))
+        factor = float(np.clip((primal / dual) ** 0.25, *FACTOR_RANGE))
         if max(factor, 1.0 / factor) < SMALLEST_FACTOR:
             return
         state.scale *= factor
-        state.inner.steps = Steps.of(form, state.scale)
+        state.sweep = Sweep.of(form, state.scale)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
-        """The last proximal point: unlike the relaxed iterate, its flows are inside their balls."""
-        return state.proximal
+        """Where a plain step leads from the iterate: unlike those of the iterate, its flows are inside their balls."""
+        if state.iteration == 0:
+            return Point(*_copy(state.iterate))
+        return Point(*state.sweep.plain_step(state.iterate, state.pull))
 
 
-def _zeros(point: tuple[Array, Duals]) -> tuple[Array, Duals]:
+def _copy(point: Iterate) -> Iterate:
+    return point[0].copy(), tuple(dual.copy() for dual in point[1])
+
+
+def _zeros(point: Iterate) -> Iterate:
     return np.zeros_like(point[0]), tuple(np.zeros_like(dual) for dual in point[1])
 
 
-def _add(total: tuple[Array, Duals], point: tuple[Array, Duals]) -> None:
+def _add(total: Iterate, point: Iterate) -> None:
     """Add a point to a sum in place."""
     for into, part in zip((total[0], *total[1]), (point[0], *point[1]), strict=True):
         into += part
-
-
-def _difference(a: tuple[Array, Duals], b: tuple[Array, Duals]) -> tuple[Array, Duals]:
-    return a[0] - b[0], tuple(x - y for x, y in zip(a[1], b[1], strict=True))
-
-
-def _size(steps: Steps, move: tuple[Array, Duals]) -> float:
-    """Length of a move in the steps' norm."""
-    total = float((move[0] ** 2 / steps.tau[:, None]).sum())
-    for dual, sigma in zip(move[1], steps.sigma, strict=False):
-        total += float((dual**2 / sigma[:, None]).sum())
-    return float(np.sqrt(total))
 
 
 def estimate_scale(form: StandardForm) -> float:
@@ -190,10 +182,10 @@ def estimate_scale(form: StandardForm) -> float:
     step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, curvature, 1.0)), 1.0)
     fits = form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step)
     fits[~labelled] = fits[labelled].mean(axis=0)
-    unit = Steps.of(form, 1.0)
-    spread = float(((fits - fits[labelled].mean(axis=0)) ** 2 / unit.tau[:, None]).sum())
+    tau, sigmas = step_sizes(form, 1.0)
+    spread = float(((fits - fits[labelled].mean(axis=0)) ** 2 / tau[:, None]).sum())
     size = 0.0
-    for term, sigma in zip(form.terms, unit.sigma, strict=True):
+    for term, sigma in zip(form.terms, sigmas, strict=True):
         # sigma -> infinity turns the dual update into a subgradient at the fits
         big = np.full(term.map.n_rows, 1e8)
         # outside the domain of a function there is none, and the duals would be as large as sigma

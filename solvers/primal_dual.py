@@ -17,7 +17,7 @@ import numpy as np
 from .driver import starting_arrays
 from .standard_form import Array, Duals, Point, StandardForm
 
-__all__ = ["PrimalDual", "PrimalDualState", "Steps"]
+__all__ = ["PrimalDual", "PrimalDualState", "Steps", "step_sizes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +31,34 @@ class Steps:
 
     @classmethod
     def of(cls, form: StandardForm, scale: float) -> Steps:
-        """``tau_i = scale / sum of sizes at i``, ``sigma_r = 1 / (scale * sum of sizes in row r)``.
-
-        For a graph the sizes are one: ``tau_i = scale / degree_i`` and ``sigma_e = 1 / (2 scale)``.  A device that no
-        row reads is coupled to nothing: any step is allowed, and a huge one minimises its loss at once.
-        """
-        pull = np.zeros(form.n_nodes)
-        sigma = []
-        for term in form.terms:
-            sizes = term.map.sizes()
-            for end, size in zip(term.map.ends, sizes, strict=True):
-                pull += np.bincount(end, size, form.n_nodes)
-            total = np.sum(sizes, axis=0)
-            sigma.append(1.0 / (scale * np.where(total > 0, total, 1.0)))
-        curvature = form.quadratic.smoothness
-        alone = 1e8 / np.where(curvature > 0, curvature, 1.0)
-        tau = np.where(pull > 0, scale / np.where(pull > 0, pull, 1.0), alone)
+        """Steps of that scale."""
+        tau, sigma = step_sizes(form, scale)
         dual_prox = tuple(
             term.function.conjugate_prox_operator(step) for term, step in zip(form.terms, sigma, strict=True)
         )
-        return cls(tau, tuple(sigma), form.quadratic.prox_operator(tau), dual_prox)
+        return cls(tau, sigma, form.quadratic.prox_operator(tau), dual_prox)
+
+
+def step_sizes(form: StandardForm, scale: float) -> tuple[Array, Duals]:
+    """``tau_i = scale / sum of sizes at i``, ``sigma_r = 1 / (scale * sum of sizes in row r)``.
+
+    For a graph the sizes are one: ``tau_i = scale / degree_i`` and ``sigma_e = 1 / (2 scale)``.  A device that no row
+    reads is coupled to nothing: any step is allowed, and a huge one minimises its loss at once.
+    """
+    pull = np.zeros(form.n_nodes)
+    sigma = []
+    for term in form.terms:
+        sizes = term.map.sizes()
+        for end, size in zip(term.map.ends, sizes, strict=True):
+            pull += np.bincount(end, size, form.n_nodes)
+        total = np.sum(sizes, axis=0)
+        sigma.append(1.0 / (scale * np.where(total > 0, total, 1.0)))
+    tau = scale / np.where(pull > 0, pull, 1.0)
+    alone = pull == 0
+    if alone.any():
+        curvature = form.quadratic.smoothness[alone]
+        tau[alone] = 1e8 / np.where(curvature > 0, curvature, 1.0)
+    return tau, tuple(sigma)
 
 
 @dataclass(slots=True)

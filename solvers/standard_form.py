@@ -67,6 +67,11 @@ class BlockFunction:
         return np.full(self.n_rows, np.inf)
 
     @property
+    def norm(self) -> tuple[Array, float] | None:
+        """Strengths ``a_i`` (n_rows,) and p in {1, 2, inf}, if ``f_i = a_i ||.||_p``; else None."""
+        return None
+
+    @property
     def full_span(self) -> NDArray[np.bool_]:
         """Whether the domain of ``f_i^*`` spans the whole space, per block (n_rows,)."""
         return np.ones(self.n_rows, dtype=bool)
@@ -94,6 +99,10 @@ class BlockFunction:
     def prox_operator(self, step: Array) -> Callable[[Array], Array]:
         """Return ``V -> prox(V, step)`` with what depends on the steps alone computed once."""
         raise NotImplementedError
+
+    def affine_prox(self, step: Array) -> tuple[Array, Array] | None:
+        """Matrices ``M_i`` and vectors ``o_i`` with ``prox(V, step)_i = M_i v_i + o_i``; None for any other prox."""
+        return None
 
     def conjugate(self, S: Array) -> Array:
         """Conjugate values ``f_i^*(s_i)``, ``inf`` outside the domain, shape (n_rows,)."""
@@ -124,6 +133,11 @@ class BlockFunction:
 
     def sensitivity(self, W: Array, S: Array, error: Array) -> Array:
         """How much ``fenchel_young(W, S)`` changes if S is off by an error of the same shape; zero where unknown."""
+        return np.zeros(self.n_rows)
+
+    @property
+    def linear_rounding(self) -> Array:
+        """By how much the linear part of each block may be off, (n_rows,)."""
         return np.zeros(self.n_rows)
 
     def conjugate_gradient(self, S: Array) -> Array:

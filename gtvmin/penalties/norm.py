@@ -78,6 +78,11 @@ class NormBlocks(EdgeBlocks):
         self.n_rows, self.dim = len(capacity), dim
         self.capacity, self.p = capacity, p
 
+    @property
+    def norm(self) -> tuple[Array, float]:
+        """Capacities and p."""
+        return self.capacity, self.p
+
     def value(self, W: Array) -> Array:
         """``a ||z||_p``."""
         return np.asarray(self.capacity * row_norm(W, self.p))

@@ -1,0 +1,178 @@
+"""One primal-dual step in place: a pass over the devices and one over every term's rows.
+
+Differences across edges under a norm and affine proximal maps of the devices, the plain network Lasso, are compiled;
+anything else goes through the maps and functions of the form.  Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from .linear_maps import Array, EdgeDifference
+from .operators import compiled
+from .primal_dual import step_sizes
+from .standard_form import Duals, StandardForm, Term
+
+__all__ = ["Sweep"]
+
+Iterate = tuple[Array, Duals]
+"""Parameters and duals."""
+
+DevicePass = Callable[[Array, Array, float], Array]
+"""``(W, pull, relaxation) -> 2 prox - W``; W moves in place, and the pull is set to zero."""
+
+RowPass = Callable[[Array, Array, Array, float], None]
+"""``(U, ahead, pull, relaxation)``: U moves in place, and ``K^T U`` is added to the pull."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The steps ``tau_i = scale / size_i`` and ``sigma_r = 1 / (scale * size_r)`` ready to be taken.
+
+    Attributes
+    ----------
+    tau, sigma : arrays
+        Step sizes of the devices, and of the rows of every term.
+    """
+
+    tau: Array
+    sigma: Duals
+    devices: DevicePass
+    rows: tuple[RowPass, ...]
+
+    @classmethod
+    def of(cls, form: StandardForm, scale: float) -> Sweep:
+        """Compute what depends on the scale alone."""
+        tau, sigma = step_sizes(form, scale)
+        rows = tuple(_row_pass(term, step) for term, step in zip(form.terms, sigma, strict=True))
+        return cls(tau, sigma, _device_pass(form, tau), rows)
+
+    def advance(self, iterate: Iterate, pull: Array, relaxation: float) -> None:
+        """Move an iterate, and its pull ``sum_k K_k^T U_k``, by a multiple of the plain step."""
+        W, U = iterate
+        ahead = self.devices(W, pull, relaxation)
+        for row_pass, dual in zip(self.rows, U, strict=True):
+            row_pass(dual, ahead, pull, relaxation)
+
+    def plain_step(self, iterate: Iterate, pull: Array) -> Iterate:
+        """Where the plain step leads: a proximal point, whose duals are inside their domains."""
+        moved = iterate[0].copy(), tuple(dual.copy() for dual in iterate[1])
+        self.advance(moved, pull.copy(), 1.0)
+        return moved
+
+    def length(self, a: Iterate, b: Iterate) -> float:
+        """Distance of two iterates in the norm of the steps."""
+        primal, dual = self.squared_parts(a, b)
+        return float(np.sqrt(primal + dual))
+
+    def squared_parts(self, a: Iterate, b: Iterate) -> tuple[float, float]:
+        """Squared distance of two iterates in the norm of the steps: primal and dual share."""
+        primal = _weighted_distance(a[0], b[0], self.tau)
+        dual = sum(_weighted_distance(x, y, step) for x, y, step in zip(a[1], b[1], self.sigma, strict=True))
+        return primal, float(dual)
+
+
+def _device_pass(form: StandardForm, tau: Array) -> DevicePass:
+    affine = form.quadratic.affine_prox(tau)
+    if affine is not None:
+        matrix, offset = affine
+        return lambda W, pull, relaxation: _move_devices(W, pull, tau, matrix, offset, relaxation)
+    prox = form.quadratic.prox_operator(tau)
+
+    def move(W: Array, pull: Array, relaxation: float) -> Array:
+        step = prox(W - tau[:, None] * pull) - W
+        ahead = W + 2.0 * step
+        W += relaxation * step
+        pull[:] = 0.0
+        return np.asarray(ahead)
+
+    return move
+
+
+def _row_pass(term: Term, sigma: Array) -> RowPass:
+    norm = term.function.norm
+    if norm is not None and isinstance(term.map, EdgeDifference):
+        radius, p = norm
+        tail, head = term.map.tail, term.map.head
+        if p == 2.0 or term.map.width == 1:
+            return lambda U, ahead, pull, factor: _move_in_balls(U, ahead, pull, tail, head, sigma, radius, factor)
+        if p == 1.0:
+            return lambda U, ahead, pull, factor: _move_in_boxes(U, ahead, pull, tail, head, sigma, radius, factor)
+    ascend, descend = compiled(term.map)
+    prox = term.function.conjugate_prox_operator(sigma)
+
+    def move(U: Array, ahead: Array, pull: Array, relaxation: float) -> None:
+        U += relaxation * (prox(ascend(U, ahead, sigma)) - U)
+        pull += descend(U)
+
+    return move
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _move_devices(W: Array, pull: Array, tau: Array, M: Array, offset: Array, relaxation: float) -> Array:
+    n, dim = W.shape
+    ahead = np.empty_like(W)
+    at = np.empty(dim)
+    for i in range(n):
+        for k in range(dim):
+            at[k] = W[i, k] - tau[i] * pull[i, k]
+            pull[i, k] = 0.0
+        for j in range(dim):
+            total = offset[i, j]
+            for k in range(dim):
+                total += M[i, j, k] * at[k]
+            move = total - W[i, j]
+            ahead[i, j] = total + move
+            W[i, j] += relaxation * move
+    return ahead
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _move_in_balls(
+    U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
+) -> None:
+    dim = U.shape[1]
+    at = np.empty(dim)
+    for e in range(len(U)):
+        i, j = tail[e], head[e]
+        total = 0.0
+        for k in range(dim):
+            at[k] = U[e, k] + sigma[e] * (ahead[j, k] - ahead[i, k])
+            total += at[k] * at[k]
+        factor = 1.0
+        if total > radius[e] * radius[e]:
+            factor = radius[e] / np.sqrt(total)
+        for k in range(dim):
+            new = U[e, k] + relaxation * (factor * at[k] - U[e, k])
+            U[e, k] = new
+            pull[j, k] += new
+            pull[i, k] -= new
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _move_in_boxes(
+    U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
+) -> None:
+    for e in range(len(U)):
+        i, j = tail[e], head[e]
+        for k in range(U.shape[1]):
+            at = U[e, k] + sigma[e] * (ahead[j, k] - ahead[i, k])
+            new = U[e, k] + relaxation * (min(max(at, -radius[e]), radius[e]) - U[e, k])
+            U[e, k] = new
+            pull[j, k] += new
+            pull[i, k] -= new
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _weighted_distance(A: Array, B: Array, step: Array) -> float:
+    total = 0.0
+    for i in range(len(A)):
+        row = 0.0
+        for k in range(A.shape[1]):
+            row += (A[i, k] - B[i, k]) ** 2
+        total += row / step[i]
+    return total
