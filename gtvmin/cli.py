@@ -47,12 +47,14 @@ main.add_command(verify)
 @click.argument("source", type=click.Path(exists=True, path_type=Path), metavar="RESULT|PROBLEM")
 @click.argument("weights", type=FILE, required=False)
 @click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap to certify.")
+@click.option("--rigorous", is_flag=True, help="Exact arithmetic: a bound that covers floating-point errors.")
 @click.pass_context
-def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float) -> None:
+def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float, rigorous: bool) -> None:
     """Re-check a result: a folder of `gtvmin solve`, or a problem.npz and parameters for it.
 
     \b
     gtvmin certify gtvmin-result
+    gtvmin certify gtvmin-result --rigorous
     gtvmin certify problem.npz weights.npy
 
     Everything is computed anew from the declared problem. Of a folder, the parameters are those of parameters.csv and
@@ -62,11 +64,15 @@ def certify(ctx: click.Context, source: Path, weights: Path | None, gap: float) 
     Exit code: 0 if the parameters are certified to the relative gap, 1 if not, 2 for unusable input.
     """  # noqa: D301 - click wants the control character itself
     from gtvmin.certificates import certify as make_certificate
+    from gtvmin.errors import CapabilityError
 
     if source.is_dir() and weights is not None:
         raise click.UsageError("give either a folder, or a problem.npz and its parameters")
     problem, W, U, stored = _read_result(source) if source.is_dir() else _read_pair(source, weights)
-    certificate = make_certificate(problem, W, U)
+    try:
+        certificate = make_certificate(problem, W, U, rigorous=rigorous)
+    except CapabilityError as error:
+        raise click.BadParameter(str(error), param_hint="'--rigorous'") from error
     click.echo(str(certificate))
     if stored is not None and (stored != W).any():
         i, k = divmod(int(abs(stored - W).argmax()), problem.dim)

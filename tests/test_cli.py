@@ -19,6 +19,7 @@ from click.testing import CliRunner
 import gtvmin as gtv
 from gtvmin.cli import main
 from gtvmin.datasets import load_sacramento
+from gtvmin.penalties import HuberPenalty
 from gtvmin.solvers.driver import Record
 
 # Levels 0 and 3 of a and b, coupled by alpha |w_b - w_a|: w_a = alpha/2, w_b = 3 - alpha/2 for the loss (y - w)^2
@@ -558,6 +559,26 @@ def test_a_result_is_certified_again(fused):
     assert "objective         0.5" in result.stdout
     assert "certified: the relative gap" in result.stdout
     assert invoke("certify", fused, "--gap", "1e-8").exit_code == 0
+
+
+def test_a_rigorous_bound_can_be_asked_for(fused):
+    result = invoke("certify", fused, "--rigorous")
+    assert result.exit_code == 0, result.output
+    assert "Certificate (theorem)" in result.stdout
+    assert "rounding 0.0e+00" in result.stdout
+    np.save("w.npy", [[0.5], [0.6]])
+    result = invoke("certify", fused / "problem.npz", "w.npy", "--rigorous")
+    assert result.exit_code == 1
+    assert "gap               1.100e-01" in result.stdout
+
+
+def test_a_rigorous_bound_that_cannot_be_had_says_why(folder):
+    net = gtv.FLNetwork.from_edges([("a", "b")])
+    problem = gtv.GTVMin(net, [gtv.SquaredDistance([1.0])] * 2, penalty=HuberPenalty(1.0), alpha=1.0)
+    problem.save("problem.npz")
+    np.save("w.npy", [[1.0], [1.0]])
+    assert invoke("certify", "problem.npz", "w.npy").exit_code == 0
+    check_refusal(invoke("certify", "problem.npz", "w.npy", "--rigorous"), ["'--rigorous'", "has no exact evaluation"])
 
 
 def test_an_edited_table_is_refused_with_a_gap_that_shows_it(fused):
