@@ -60,15 +60,25 @@ class QuadraticBlocks(BlockFunction):
         Linear terms ``c_i^T w``.
     offset : array (n_rows,)
         Constants.
+    tilt_size : array (n_rows, dim), optional
+        Absolute values of what the linear terms are sums of, if these may cancel.
     """
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
     def __init__(
-        self, X: Array, y: Array, weight: Array, counts: NDArray[np.int64], tilt: Array, offset: Array
+        self,
+        X: Array,
+        y: Array,
+        weight: Array,
+        counts: NDArray[np.int64],
+        tilt: Array,
+        offset: Array,
+        tilt_size: Array | None = None,
     ) -> None:
         self.n_rows, self.dim = len(counts), X.shape[1]
         self.tilt, self.offset = tilt, offset
+        self.tilt_size = np.abs(tilt) if tilt_size is None else tilt_size
         self.X, self.y, self.weight, self.counts = X, y, weight, counts
         self.owner = np.repeat(np.arange(self.n_rows), counts)
 
@@ -82,14 +92,15 @@ class QuadraticBlocks(BlockFunction):
         X = np.concatenate([empty, *(rows[0] for _, rows in flat)])
         y = np.concatenate([empty[:, 0], *(rows[1] for _, rows in flat)])
         weight = np.concatenate([empty[:, 0], *(c * rows[2] for c, rows in flat)])
-        tilt, offset = np.zeros((len(terms), dim)), np.zeros(len(terms))
+        tilt, tilt_size, offset = np.zeros((len(terms), dim)), np.zeros((len(terms), dim)), np.zeros(len(terms))
         for i, device in enumerate(terms):
             for c, loss in device:
                 affine = loss.affine(dim)
                 if affine is not None:
                     tilt[i] += c * affine[0]
+                    tilt_size[i] += np.abs(c * affine[0])
                     offset[i] += c * affine[1]
-        return cls(X, y, weight, counts, tilt, offset)
+        return cls(X, y, weight, counts, tilt, offset, tilt_size)
 
     def _sum_rows(self, values: Array) -> Array:
         """Sum values (R,) or (R, k) over the rows of each device."""
@@ -292,7 +303,7 @@ class QuadraticBlocks(BlockFunction):
     def rounding(self, W: Array, S: Array) -> Array:
         """First-order effect of the rounding in ``gradient(W) - s`` and in Q_i on :meth:`fenchel_young`."""
         rows = np.abs(np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner]))) + np.abs(self.y)
-        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + np.abs(self.tilt)
+        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + self.tilt_size
         units = (self.dim + self.counts + 4) * EPS
         error = self._squared_dual_norm(units[:, None] * size)
         force = self.gradient(W) - S
@@ -304,12 +315,17 @@ class QuadraticBlocks(BlockFunction):
         of_matrix = units * length * (values[:, -1] * length + np.linalg.norm(rotated, axis=1))
         return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
+    @property
+    def linear_rounding(self) -> Array:
+        """That of the sums that the linear terms are."""
+        return EPS * np.asarray(np.linalg.norm(self.tilt_size, axis=1))
+
     def value_rounding(self, W: Array) -> Array:
         """First-order effect of the rounding of the residuals, and that of the sums."""
         residual = np.abs(self._residual(W))
         rows = np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner])) + np.abs(self.y)
         squares = self._sum_rows(self.weight * residual * (2.0 * rows + residual))
-        linear = np.einsum("ij,ij->i", np.abs(self.tilt), np.abs(W)) + np.abs(self.offset)
+        linear = np.einsum("ij,ij->i", self.tilt_size, np.abs(W)) + np.abs(self.offset)
         return np.asarray((self.dim + self.counts + 4) * EPS * (squares + linear))
 
     def sensitivity(self, W: Array, S: Array, error: Array) -> Array:
