@@ -7,7 +7,7 @@
 Letters group them: A network Lasso on stochastic block models (SBM), B convex clustering, C squared norm, D total
 variation of an image, E logistic regression.  Each generator takes its sizes as arguments; ``small`` has the ones of a
 tiny version for tests.  Strengths were chosen once, at seed 0: 88% of A2's edges are fused, 94% of E's; B-moons-5k has
-7 clusters, B-blobs-5k about 430, B-blobs-20k 22.
+6 clusters, B-blobs-5k about 430, B-blobs-20k 22.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def logistic(seed: int = 0, n: int = 500, dim: int = 5, rows: int = 20, lam: flo
     return gtv.NetworkLasso(sbm.network, losses, lam=lam, dim=dim)
 
 
-def moons(seed: int = 0, n: int = 5000, lam: float = 130.0, noise: float = 0.08) -> gtv.GTVMin:
+def moons(seed: int = 0, n: int = 5000, lam: float = 100.0, noise: float = 0.05) -> gtv.GTVMin:
     """Two interlocking half circles of radius 1, Gaussian weights on the 10-nearest-neighbour graph."""
     rng = np.random.default_rng(seed)
     angle, lower = np.pi * rng.random(n), np.arange(n) % 2

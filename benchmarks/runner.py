@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from benchmarks.records import Job, Record
 
-__all__ = ["machine", "pinned_environment", "run_job"]
+__all__ = ["machine", "pinned_environment", "run_job", "worker_command"]
 
 ROOT = Path(__file__).resolve().parents[1]
 # Beyond the limit of a run: start of the process, construction of the instance, certificates.
@@ -38,9 +38,13 @@ THREADS = (
 
 def pinned_environment(threads: int) -> dict[str, str]:
     """The environment with that many threads for every library, and without busy waiting."""
-    pinned = {**os.environ, **dict.fromkeys(THREADS, str(threads)), "OMP_WAIT_POLICY": "passive"}
-    pinned["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return pinned
+    return {**os.environ, **dict.fromkeys(THREADS, str(threads)), "OMP_WAIT_POLICY": "passive"}
+
+
+def worker_command(job: Job) -> list[str]:
+    """Command that starts the worker from anywhere; `-P` keeps the current folder from hiding installed packages."""
+    start = f"import sys; sys.path.append({str(ROOT)!r}); from benchmarks.worker import main; main()"
+    return [sys.executable, "-P", "-c", start, job.to_json()]
 
 
 def machine() -> str:
@@ -115,11 +119,10 @@ def _events(job: Job, threads: int, grace: float) -> Iterator[dict[str, Any]]:
     """Events of the worker; the last one is always the end, made up here if the worker could not tell."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", job.to_json()],
+            worker_command(job),
             stdout=subprocess.PIPE,
             stderr=errors,
             env=pinned_environment(threads),
-            cwd=ROOT,
         )
         assert process.stdout is not None
         lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()

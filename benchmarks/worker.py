@@ -111,7 +111,3 @@ def thinned(trace: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]
         if not kept or point[1] <= 0.5 * kept[-1][1]:
             kept.append(point)
     return kept
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,289 @@
+"""The benchmarks: their instances, their judgement against CVXPY, and what they write when a solver misbehaves."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import gtvmin as gtv
+
+# behind the installed packages: the checkout's own gtvmin lacks gtvmin.solvers
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import __main__ as command
+from benchmarks import conic, linear, plain, runner
+from benchmarks.answers import Answer, DoesNotFit, Proof, judge
+from benchmarks.contenders import Contender, contenders
+from benchmarks.figure import draw
+from benchmarks.instances import INSTANCES, image, make_instance
+from benchmarks.records import Job, Record, merge, read_records, write_records
+from benchmarks.report import BEGIN, END, write_markdown
+from benchmarks.table import cells
+from benchmarks.worker import thinned, work
+
+GAPS = (1e-4, 1e-6, 1e-8)
+# nodes, parameters, edges of the tiny versions where the generator fixes them
+SIZES = {
+    "A1": (40, 2, None),
+    "A2": (60, 3, None),
+    "A3-mixed": (60, 3, None),
+    "B-moons-20k": (100, 2, None),
+    "B-blobs-20k": (100, 3, None),
+    "C-grid-100": (64, 3, 2 * 8 * 7),
+    "C-knn-1": (60, 3, None),
+    "D": (144, 1, 2 * 12 * 11),
+    "E": (60, 3, None),
+    "path-blobs-5k": (60, 2, None),
+}
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_tiny_instances_are_the_same_for_the_same_seed(name: str) -> None:
+    first, again, other = (make_instance(name, seed, small=True) for seed in (0, 0, 1))
+    assert first.hash == again.hash != other.hash
+    if name in SIZES:
+        nodes, dim, edges = SIZES[name]
+        assert (first.network.n_nodes, first.dim) == (nodes, dim)
+        assert edges in (None, first.network.n_edges)
+
+
+def test_instances_have_the_sizes_that_they_state() -> None:
+    a1, a2 = make_instance("A1"), make_instance("A2")
+    assert (a1.network.n_nodes, a1.dim, a1.alpha) == (300, 2, 1e-3)
+    # 2 * binom(150, 2) / 2 + 150^2 / 1000 edges in expectation, 75 is the standard deviation
+    assert abs(a1.network.n_edges - 11_197.5) < 5 * 75
+    assert sum(not isinstance(loss, gtv.Zero) for loss in a1.losses) == 30
+    assert (a2.network.n_nodes, a2.dim) == (2000, 10)
+    assert abs(a2.network.n_edges - 10_000) < 5 * 100
+    assert make_instance("A2u").undetermined() == ()
+    assert image(side=30).network.n_edges == 2 * 30 * 29
+
+
+def test_an_unknown_instance_is_named() -> None:
+    with pytest.raises(ValueError, match="'Z9' is unknown: choose of A1"):
+        make_instance("Z9")
+
+
+@pytest.mark.parametrize("name", ["A2", "B-moons-5k", "C-grid-1", "D"])
+@pytest.mark.parametrize("solver", ["plain_pdhg", "plain_admm", "plain_cg"])
+def test_plain_methods_reach_the_optimum_of_cvxpy(name: str, solver: str) -> None:
+    """Certified to 1e-6, and so no farther than that from Clarabel's value."""
+    problem = make_instance(name, small=True)
+    answers = contenders()[solver].measure(problem, None, GAPS, 30.0)
+    fits = (solver == "plain_cg") == (name == "C-grid-1")
+    if not fits:
+        with pytest.raises(DoesNotFit):
+            next(iter(answers))
+        return
+    verdict = next(verdict for verdict in map(judge, answers) if verdict.gap <= 1e-6)
+    value = problem.to_cvxpy().solve(solver="CLARABEL")
+    size = problem.objective(np.zeros((problem.network.n_nodes, problem.dim)))
+    assert verdict.objective == pytest.approx(value, rel=2e-6, abs=1e-9 * size)
+    assert verdict.bound <= verdict.objective
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "pdlp"])
+def test_duals_of_peers_certify_their_answers(solver: str) -> None:
+    if solver == "pdlp":
+        pytest.importorskip("ortools.pdlp", reason="needs ortools")
+    problem = make_instance("D", small=True)
+    measure = conic.pdlp if solver == "pdlp" else conic.conic(solver)
+    gaps = [judge(answer).gap for answer in measure(problem, None, GAPS, 5.0)]
+    assert min(gaps) <= 1e-8
+    assert gaps[0] > min(gaps)  # each rung of the ladder asks for more
+
+
+def test_multigrid_solves_the_linear_system() -> None:
+    pytest.importorskip("pyamg", reason="needs pyamg")
+    problem = make_instance("C-knn-100", small=True)
+    assert min(judge(answer).gap for answer in linear.multigrid(problem, None, GAPS, 5.0)) <= 1e-8
+
+
+def test_wrong_duals_and_none_certify_nothing() -> None:
+    problem = make_instance("A2", small=True)
+    solution = problem.solve(gap=1e-9)
+    W, duals = solution.weights, solution.certificate.duals
+    good, bad, none = (
+        judge(Answer(0.1, 0.0, (Proof(problem, W, given),))) for given in (duals, tuple(-d for d in duals), None)
+    )
+    assert good.gap <= 1e-8 < bad.gap
+    assert none.gap == math.inf
+    assert none.objective == good.objective
+
+
+def test_a_path_is_judged_by_its_worst_solution() -> None:
+    problem = make_instance("path-moons-5k", small=True)
+    lams = INSTANCES["path-moons-5k"].lams(problem)[::30]
+    (answer,) = plain.trajectory(plain.PlainADMM)(problem, lams, (1e-4,), 5.0)
+    assert [proof.problem.alpha for proof in answer.proofs] == pytest.approx(list(lams))
+    assert 0 < judge(answer).gap <= 1e-4
+    spoilt = Answer(0.0, 0.0, (*answer.proofs[:-1], answer.proofs[-1]._replace(W=0.9 * answer.proofs[-1].W)))
+    assert judge(spoilt).gap > 1e-4
+
+
+def test_the_solvers_of_the_registry_take_part() -> None:
+    names = contenders()
+    assert {"auto", *gtv.registry.solver_names()} <= set(names)
+    assert not Contender("x", "peer", linear.multigrid, "no_such_module").is_installed
+
+
+def test_curves_are_thinned_to_halvings() -> None:
+    assert thinned(((1.0, 1.0), (2.0, 0.9), (3.0, 0.4), (4.0, 0.3), (5.0, 0.1))) == [(1.0, 1.0), (3.0, 0.4), (5.0, 0.1)]
+
+
+def record(solver: str, seconds: float, gap: float, *, kind: str = "peer", repeat: int = 0, **more: float) -> Record:
+    return Record("X", solver, kind, "answer", repeat, seconds, 0.0, gap, **more)
+
+
+def test_cells_are_medians_over_runs_and_ratios_to_plain_and_best_peer() -> None:
+    records = [
+        *(record("mine", t, 1e-9, kind="gtvmin", repeat=k) for k, t in enumerate((0.1, 0.2, 9.0))),
+        record("plain_pdhg", 1.0, 1e-3, kind="plain"),
+        record("plain_pdhg", 4.0, 1e-5, kind="plain"),
+        record("fast", 0.4, 1e-7),
+        Record("X", "absent", "peer", "end", status="not installed"),
+    ]
+    found = {(c.solver, c.level): c for c in cells(records, (1e-4, 1e-6, 1e-8), ("plain_pdhg",))}
+    mine = [found["mine", level] for level in (1e-4, 1e-6, 1e-8)]
+    assert [c.seconds for c in mine] == [0.2, 0.2, 0.2]
+    assert [c.over_plain for c in mine] == [20.0, math.inf, math.inf]
+    assert [c.over_peer for c in mine] == [2.0, 2.0, math.inf]
+    assert [c.peer for c in mine] == ["fast", "fast", ""]
+    assert found["plain_pdhg", 1e-4].over_peer == 0.1
+    assert found["absent", 1e-4].status == "not installed"
+    assert found["absent", 1e-4].runs == 0
+
+
+def test_uncertified_parameters_are_compared_with_the_best_bound_of_anybody() -> None:
+    records = [
+        record("proves", 5.0, 1e-9, objective=10.0, bound=9.99999999),
+        record("claims", 1.0, math.inf, objective=10.000001, bound=-math.inf),
+    ]
+    found = {c.level: c for c in cells(records, (1e-6, 1e-8), ()) if c.solver == "claims"}
+    assert found[1e-6].seconds == math.inf
+    assert found[1e-6].seconds_by_best_bound == 1.0
+    assert found[1e-8].seconds_by_best_bound == math.inf
+
+
+def test_measurements_survive_the_file_and_are_replaced_by_new_ones(tmp_path: Path) -> None:
+    old = [record("a", 1.0, 1e-5, objective=1 / 3, bound=math.pi), record("b", 2.0, math.inf)]
+    write_records(tmp_path, old)
+    stored = read_records(tmp_path)
+    assert (stored[0].objective, stored[0].bound, stored[1].gap) == (1 / 3, math.pi, math.inf)
+    merged = merge(stored, [record("a", 7.0, 1e-6)])
+    assert [(r.solver, r.seconds) for r in merged] == [("a", 7.0), ("b", 2.0)]
+
+
+def test_the_table_stands_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    records = [record("a", 1.0, 1e-5)]
+    write_markdown(tmp_path, cells(records, GAPS, ()), records, {})
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "| a | 1 | – | – |" in text
+    assert "old" not in text
+    page.write_text("no marks\n")
+    with pytest.raises(ValueError, match="no lines"):
+        write_markdown(tmp_path, [], [], {})
+
+
+def test_the_picture_shows_every_solver() -> None:
+    trace = Record("X", "mine", "gtvmin", "trace", 0, 0.1, math.nan, 1e-2)
+    png = draw("X", [trace, record("mine", 0.2, 1e-6, kind="gtvmin"), record("other", 1.0, 1e-5)], GAPS)
+    alone = draw("X", [record("other", 1.0, 1e-5)], GAPS)
+    assert png.startswith(b"\x89PNG")
+    assert png != alone
+    assert draw("X", [record("none", 1.0, math.inf)], GAPS).startswith(b"\x89PNG")
+
+
+def run_script(
+    monkeypatch: pytest.MonkeyPatch, script: str, *, limit: float = 20.0, grace: float = 20.0
+) -> list[Record]:
+    """What is recorded of a worker that runs this script instead."""
+    monkeypatch.setattr(runner, "worker_command", lambda job: [sys.executable, "-c", script])
+    return runner.run_job(Job("A1", "auto", limit=limit), "peer", grace=grace)
+
+
+ANSWERS = 'print(\'{"event": "answer", "repeat": 0, "seconds": 1.5, "setup": 0, "gap": 1e-5, "objective": 1,'
+ANSWERS += ' "bound": 0, "trace": []}\', flush=True)\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("import os; os.abort()", "crashed: signal 6"),
+        ("raise SystemExit('no licence')", "crashed: exit code 1: no licence"),
+        ("import time; time.sleep(60)", "stopped: nothing within 1 s"),
+    ],
+    ids=["abort", "exit", "hang"],
+)
+@pytest.mark.skipif(os.name == "nt", reason="signals have other codes there")
+def test_a_worker_that_dies_costs_one_cell(monkeypatch: pytest.MonkeyPatch, script: str, status: str) -> None:
+    """And what it had answered before stays."""
+    answer, end = run_script(monkeypatch, ANSWERS + script, limit=0.5, grace=0.5 if "sleep" in script else 20.0)
+    assert (answer.row, answer.seconds, answer.gap) == ("answer", 1.5, 1e-5)
+    assert (end.row, end.status) == ("end", status)
+
+
+def test_threads_are_pinned_before_the_libraries_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = "import os; raise SystemExit(os.environ['OPENBLAS_NUM_THREADS'] + os.environ['NUMBA_NUM_THREADS'])"
+    assert run_script(monkeypatch, script)[-1].status.endswith("code 1: 11")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (DoesNotFit("too round"), "does not fit: too round"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError("singular\nmatrix"), "failed: RuntimeError: singular"),
+    ],
+)
+def test_a_solver_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, error: Exception, status: str) -> None:
+    def measure(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("benchmarks.contenders.contenders", lambda: {"bad": Contender("bad", "peer", measure)})
+    events: list[dict[str, object]] = []
+    work(Job("D", "bad", small=True), lambda event, **values: events.append({"event": event, **values}))
+    assert events == [{"event": "end", "status": status}]
+
+
+def test_the_command_writes_all_files_and_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One real run of two solvers, then one of a solver that is not there."""
+    options = ["--small", "--instances", "D", "--repeats", "2", "--time-limit", "5", "--out", str(tmp_path)]
+    result = CliRunner().invoke(command.main, [*options, "--solvers", "auto,plain_pdhg"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    images = {path.name for path in (tmp_path / "images").iterdir()}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "benchmarks.csv",
+        "benchmarks-runs.csv",
+        "benchmarks.md",
+        "images",
+    }
+    assert images == {"benchmark-D-small.png"}
+    absent = Contender("pyamg", "peer", linear.multigrid, "no_such_module")
+    monkeypatch.setattr(command, "contenders", lambda: {"pyamg": absent})
+    CliRunner().invoke(command.main, [*options, "--solvers", "pyamg"], catch_exceptions=False)
+    with (tmp_path / "benchmarks.csv").open() as stream:
+        table = {(row["solver"], row["level"]): row for row in csv.DictReader(stream)}
+    assert {solver for solver, _ in table} == {"auto", "plain_pdhg", "pyamg"}
+    assert table["pyamg", "1e-06"]["status"] == "not installed"
+    for solver in ("auto", "plain_pdhg"):
+        times = [float(table[solver, level]["seconds"]) for level in ("0.0001", "1e-06", "1e-08")]
+        assert 0 < times[0] <= times[1] <= times[2] < 10
+    assert "pyamg (not installed)" in (tmp_path / "benchmarks.md").read_text()
+
+
+def test_unknown_names_are_refused() -> None:
+    result = CliRunner().invoke(command.main, ["--instances", "A1,Z9"])
+    assert result.exit_code == 2
+    assert "Z9 is not among A1" in result.output
