@@ -485,3 +485,23 @@ def test_nothing_is_proved_about_expressions_of_cvxpy() -> None:
     problem = gtv.GTVMin(nx.path_graph(2), [loss, loss], penalty=gtv.Norm(2), alpha=1.0)
     with pytest.raises(CapabilityError, match=r"CvxpyLoss.*node 0.*no exact evaluation.*nothing can be proved"):
         gtv.certify(problem, np.zeros((2, 2)), np.zeros((1, 2)), rigorous=True)
+
+
+# --------------------------------------------------------------------------------------------------- likelihoods alone
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 0.05])
+@pytest.mark.parametrize("kind", ["Logistic", "Poisson"])
+def test_rounding_stays_on_its_device(kind: str, alpha: float) -> None:
+    """What rounding leaves goes to the device's own duals: flows as small as it is could not take it up."""
+    rng = np.random.default_rng(3)
+    losses = []
+    for _ in range(6):
+        X = rng.normal(size=(8, 3))
+        losses.append(
+            gtv.Logistic(X, np.resize([-1, 1], 8)) if kind == "Logistic" else gtv.Poisson(X, rng.poisson(1.0, 8))
+        )
+    problem = gtv.GTVMin(nx.cycle_graph(6), losses, penalty=gtv.Norm(2), alpha=alpha)
+    solution = problem.solve(gap=1e-9)
+    certificate = gtv.certify(problem, solution.weights, duals=solution.certificate.duals, rigorous=True)
+    assert certificate.gap <= 1.01 * solution.certificate.gap + 1e-13 * certificate.primal

@@ -16,7 +16,7 @@ from gtvmin.exact.integers import nearest_float
 from gtvmin.penalties.norm import DUAL, row_norm
 from gtvmin.solvers.standard_form import Array
 
-__all__ = ["Forest", "choose_basis", "choose_forest", "choose_row_duals", "groups", "step_of_squares"]
+__all__ = ["Forest", "choose_basis", "choose_forest", "choose_row_duals", "groups", "refining_step"]
 
 Forest = tuple[sparse.csr_array, dict[tuple[int, int], int]]
 """A spanning forest, and the edge of every pair (tail, head)."""
@@ -41,10 +41,37 @@ def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
     return np.where(np.isfinite(p), p, 0.0)
 
 
+def refining_step(data: ExactProblem, missing: Array, p: Array) -> Array:
+    """Change of the row duals p whose ``X_i^T step_i`` is the little that is missing, or next to it (R,).
+
+    Squares take part, and duals between bounds by the room that they have: for a likelihood that is the curvature of
+    its conjugate.  On devices where a dual would lose half of its room only the squares move.
+    """
+    step = step_of_squares(data, missing)
+    with np.errstate(divide="ignore"):
+        room = 1.0 / (1.0 / np.maximum(p - data.bounds[:, 0], 0.0) + 1.0 / np.maximum(data.bounds[:, 1] - p, 0.0))
+    bounded = np.isfinite(room) & (room > 0)
+    if not bounded.any():
+        return step
+    together = _cheapest_step(data, missing, np.where(bounded, np.sqrt(room), _square_roots(data)))
+    good = np.ones(data.n_nodes, dtype=bool)
+    good[data.owner[bounded & (np.abs(together) > 0.5 * room)]] = False
+    return np.where(good[data.owner], together, step)
+
+
 def step_of_squares(data: ExactProblem, missing: Array) -> Array:
     """Cheapest change of the squares' duals whose ``X_i^T step_i`` is what is missing, or next to it (R,)."""
+    return _cheapest_step(data, missing, _square_roots(data))
+
+
+def _square_roots(data: ExactProblem) -> Array:
+    """Roots of the squares' curvatures; zero for other rows."""
+    return np.array([0.0 if f is None else nearest_float(1 / f.curvature) ** 0.5 for f in data.squares])
+
+
+def _cheapest_step(data: ExactProblem, missing: Array, root: Array) -> Array:
+    """The one with the least ``sum_r (step_r / root_r)^2``; rows with the root zero do not move."""
     step = np.zeros(len(data.owner))
-    root = np.array([0.0 if f is None else nearest_float(1 / f.curvature) ** 0.5 for f in data.squares])
     scaled = root[:, None] * data.X
     wanted = np.asarray(np.isfinite(missing).all(axis=1) & missing.any(axis=1))
     for i, own in enumerate(groups(data.owner, data.n_nodes)):

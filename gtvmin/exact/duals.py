@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from gtvmin.exact.choices import choose_basis, choose_forest, choose_row_duals, groups, step_of_squares
+from gtvmin.exact.choices import choose_basis, choose_forest, choose_row_duals, groups, refining_step
 from gtvmin.exact.data import SQUARED, ExactProblem
 from gtvmin.exact.integers import IntegerArray, finest_grid, nearest_float, on_grid, solve_exactly
 from gtvmin.solvers.standard_form import Array
@@ -103,7 +103,7 @@ def _close(data: ExactProblem, U: Array, rows: Array) -> ExactDuals | None:
             short[i] += np.array([int(t * (1 << grid)) for t in tilt], dtype=object)
     for _ in range(REFINEMENTS):
         missing = np.array([[nearest_float(Fraction(-v, 1 << grid)) for v in row] for row in short.tolist()])
-        steps = on_grid(step_of_squares(data, missing.reshape(short.shape)), dual_grid)
+        steps = on_grid(refining_step(data, missing.reshape(short.shape), p), dual_grid)
         numbers = numbers + steps
         np.add.at(short, data.owner, (X * steps[:, None]) << (grid - data_grid - dual_grid))
     duals = ExactDuals(flows, grid, [1] * len(flows), [Fraction(value, 1 << dual_grid) for value in numbers.tolist()])
