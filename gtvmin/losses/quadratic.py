@@ -25,9 +25,9 @@ Rows = tuple[Array, Array, Array]
 """Rows x_r (m, dim), targets y_r (m,) and weights omega_r (m,)."""
 
 EPS = float(np.finfo(float).eps)
-# Eigenvalues of the unit-diagonal Gram matrix below this are taken for zero.  The certificate stays valid: it then
-# holds the dual to a smaller set.
-RANK_TOLERANCE = 1e-13
+# Singular values of the rows with columns of unit length are taken for zero below this.  What such directions take
+# part in is charged as rounding; if they counted, the rounding of a gradient over their curvature would be larger.
+RANK_TOLERANCE = 1e-12
 SPAN_TOLERANCE = 1e-10
 
 
@@ -139,18 +139,24 @@ class QuadraticBlocks(BlockFunction):
         return Q
 
     @cached_property
-    def _rotated(self) -> tuple[Array, Array, Array]:
-        """Singular values, right singular vectors (as rows) and targets that make ``f_i`` a sum of ``dim`` squares.
-
-        ``f_i(w) = sum_k (sigma_ik v_ik^T w - z_ik)^2 / 2 + constant``. The numbers come from the rows, since forming
-        Q_i would lose half of the digits of the small ones; those beyond the rank are zero.
-        """
+    def _triangles(self) -> Array:
+        """``dim`` rows (n_rows, dim, dim + 1) whose squares add up to those of the scaled rows, targets last."""
         root = np.sqrt(2.0 * self.weight)
         data = np.column_stack([root[:, None] * self.X, root * self.y])
         triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
         for devices, rows in self._equal_counts():
             triangle = np.asarray(np.linalg.qr(data[rows], mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
             triangles[devices, : triangle.shape[1]] = triangle
+        return triangles
+
+    @cached_property
+    def _rotated(self) -> tuple[Array, Array, Array]:
+        """Singular values, right singular vectors (as rows) and targets that make ``f_i`` a sum of ``dim`` squares.
+
+        ``f_i(w) = sum_k (sigma_ik v_ik^T w - z_ik)^2 / 2 + constant``. The numbers come from the rows, since forming
+        Q_i would lose half of the digits of the small ones; those beyond the rank are zero.
+        """
+        triangles = self._triangles
         left, sigma, right = np.linalg.svd(triangles[:, :, : self.dim])
         targets = np.einsum("ijk,ij->ik", left, triangles[:, :, self.dim])
         inside = np.arange(self.dim) < self._positive.sum(axis=1)[:, None]
@@ -172,16 +178,19 @@ class QuadraticBlocks(BlockFunction):
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:
-        """Scales s_i, eigenvalues and eigenvectors of ``diag(s_i) Q_i diag(s_i)``, whose diagonal is one."""
+        """Scales s_i, eigenvalues and eigenvectors of ``diag(s_i) Q_i diag(s_i)``, whose diagonal is one.
+
+        From the rows: Q_i itself has lost half of the digits of the small ones.
+        """
         diagonal = np.einsum("ijj->ij", self.gram)
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        values, vectors = np.linalg.eigh(self.gram * scale[:, :, None] * scale[:, None, :])
-        return scale, values, vectors
+        _, sigma, right = np.linalg.svd(self._triangles[:, :, : self.dim] * scale[:, None, :])
+        return scale, sigma[:, ::-1] ** 2, np.swapaxes(right[:, ::-1], 1, 2)
 
     @cached_property
     def _positive(self) -> NDArray[np.bool_]:
         """Which eigenvalues are not taken for zero, shape (n_rows, dim)."""
-        return np.asarray(self._spectrum[1] > RANK_TOLERANCE * self.dim)
+        return np.asarray(self._spectrum[1] > (RANK_TOLERANCE * self.dim) ** 2)
 
     @cached_property
     def _inverse(self) -> Array:
@@ -315,10 +324,20 @@ class QuadraticBlocks(BlockFunction):
         of_matrix = units * length * (values[:, -1] * length + np.linalg.norm(rotated, axis=1))
         return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
-    @property
+    @cached_property
     def linear_rounding(self) -> Array:
-        """That of the sums that the linear terms are."""
-        return EPS * np.asarray(np.linalg.norm(self.tilt_size, axis=1))
+        """Rounding of the sums that the linear terms are, and what the rows say in directions that are taken for null."""
+        lost = self._sum_rows((2.0 * self.weight * self.y)[:, None] * self._null_rows)
+        return np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1) + np.linalg.norm(lost, axis=1))
+
+    @cached_property
+    def _null_rows(self) -> Array:
+        """Components of the rows of deficient devices in the null space of Q_i: nearly zero."""
+        out = np.zeros_like(self.X)
+        rows = np.flatnonzero(~self.full_span[self.owner])
+        basis = self._range_basis[(np.cumsum(~self.full_span) - 1)[self.owner[rows]]]
+        out[rows] = self.X[rows] - np.einsum("rjk,rk->rj", basis, np.einsum("rjk,rj->rk", basis, self.X[rows]))
+        return out
 
     def value_rounding(self, W: Array) -> Array:
         """First-order effect of the rounding of the residuals, and that of the sums."""
