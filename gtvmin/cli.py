@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gtvmin import __version__
+from gtvmin.cli_bench import bench
 from gtvmin.cli_options import FILE, GAP
 from gtvmin.cli_solve import EXAMPLES, solve
 from gtvmin.cli_verify import verify
@@ -36,11 +37,13 @@ def main() -> None:
     gtvmin solve --data data.csv --target y --features a,b --node site --edges edges.csv --alpha 1
     gtvmin certify gtvmin-result
     gtvmin verify my_module:my_solver
+    gtvmin bench --example sacramento
     """  # noqa: D301 - click wants the control character itself
 
 
 main.add_command(solve)
 main.add_command(verify)
+main.add_command(bench)
 
 
 @main.command(short_help="Re-check a saved result.")

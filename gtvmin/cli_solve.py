@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gtvmin.cli_problem import Study
     from gtvmin.solution import Solution
 
-__all__ = ["EXAMPLES", "solve"]
+__all__ = ["EXAMPLES", "check_method", "fill_in", "solve"]
 
 # What --example NAME stands for; the model's options may be given besides.
 #
@@ -123,21 +123,21 @@ def solve(ctx: click.Context, /, **options: Any) -> None:
 
     Exit code: 0 if the answer is certified to the relative gap that was asked for, 1 if not, 2 for unusable input.
     """
-    _fill_in(ctx, options)
+    fill_in(ctx, options)
     from gtvmin.cli_problem import declare
 
     study = declare(Options(**{name: options[name] for name in Options.__dataclass_fields__}))
     if options["colour_by"] not in (None, *study.variables.parameters):
         names = ", ".join(study.variables.parameters)
         raise click.BadParameter(f"{options['colour_by']!r} is not one of {names}", param_hint="'--colour-by'")
-    _check_method(options["method"])
+    check_method(options["method"], "'--method'")
     _make_folder(options["out"])  # before the work is done, not after
     solution = _solve(study, options)
     _write_and_print(study, solution, options)
     ctx.exit(0 if solution.is_certified else 1)
 
 
-def _fill_in(ctx: click.Context, options: dict[str, Any]) -> None:
+def fill_in(ctx: click.Context, options: dict[str, Any]) -> None:
     """Complete the options: by the example, and by defaults that depend on other options."""
     given = {name for name in options if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE}
     if options["example"] is not None:
@@ -170,14 +170,15 @@ def _fill_in(ctx: click.Context, options: dict[str, Any]) -> None:
             raise click.UsageError(f"--{limit.replace('_', '-')} does not apply to --method cvxpy: leave it out")
 
 
-def _check_method(method: str) -> None:
+def check_method(method: str, option: str) -> None:
+    """Complain about the option if no solver has that name."""
     from gtvmin.registry import make_solver
 
     try:
         if method not in ("auto", "cvxpy"):
             make_solver(method)
     except (ValueError, TypeError) as error:
-        raise click.BadParameter(str(error), param_hint="'--method'") from error
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def _make_folder(folder: Path) -> None:
