@@ -159,7 +159,7 @@ def _least_move(G: Array, h: Array) -> Array:
     sizes = np.linalg.norm(system, axis=0)
     try:
         multipliers = nnls(system / np.where(sizes > 0, sizes, 1.0), goal)[0]  # a row of zeros asks for nothing
-    except RuntimeError:  # too many iterations
+    except (RuntimeError, ValueError):  # too many iterations, or numbers beyond the range of doubles
         return np.zeros(G.shape[1])
     active = multipliers > 0
     return np.asarray(np.linalg.lstsq(G[active], h[active])[0])

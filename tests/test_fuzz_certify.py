@@ -23,6 +23,10 @@ FOUND = {
     "equation without coefficients": 2281,
     "curvature that is taken for none": 8121,
     "linear parts that dwarf a device's rows": 8224,
+    "a flow that is lost beside a tilt": 102300,
+    "linear parts that cancel": 105218,
+    "small curvature beside a large one": 106337,
+    "a polyhedron that is beyond doubles": 113065,
 }
 
 
