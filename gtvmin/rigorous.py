@@ -78,8 +78,8 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     Raises
     ------
     CapabilityError
-        If a loss or penalty has no exact evaluation, or the matrix of a Quadratic is not positive semidefinite exactly;
-        the message names it.
+        If a loss or penalty has no exact evaluation, or the matrix of a Quadratic is positive semidefinite only up to
+        rounding; the message names it.
 
     Notes
     -----
@@ -92,8 +92,9 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     after ``W -= 1e-15 * (W - centre)``.
 
     A ``Quadratic`` is the sum of the squares of its matrix Q, or of ``(Q + Q^T) / 2``, which is decomposed without
-    rounding: directions in which it is zero are exactly those.  A Q with a negative eigenvalue, of the size of
-    rounding, is refused, for the loss is then no convex function.
+    rounding: directions in which it is zero are exactly those.  Where rounding left Q a negative eigenvalue the squares
+    of single parameters beside it, as in ``Quadratic(Q) + 1e-9 * SquaredDistance(0.0)``, make up for it; alone such a
+    loss is no convex function and is refused.
 
     Of a ``CvxpyLoss`` nothing can be proved: only CVXPY and its solvers evaluate it.
     """

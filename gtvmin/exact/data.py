@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.errors import CapabilityError
+from gtvmin.exact.devices import device_rows
 from gtvmin.exact.functions import ExactFunction, Interval
 from gtvmin.exact.integers import IntegerArray, finest_grid, nearest_float, on_grid
-from gtvmin.exact.rows import LossRows, loss_rows
+from gtvmin.exact.rows import LossRows
 from gtvmin.penalties.norm import Norm
 from gtvmin.penalties.per_edge import PerEdge
 from gtvmin.penalties.squared_norm import SquaredNorm
@@ -120,11 +121,7 @@ def exact_problem(problem: GTVMin) -> ExactProblem:
     tilts, constants = [], []
     for i, (node, loss) in enumerate(zip(problem.network.nodes, problem.losses, strict=True)):
         tilt, constant = [Fraction(0)] * dim, Fraction(0)
-        for coefficient, atom in loss.terms():
-            try:
-                part = loss_rows(atom, int(problem.dims[i]), Fraction(coefficient))
-            except CapabilityError as error:
-                raise CapabilityError(f"no rigorous bound for the loss {atom!r} of node {node!r}: {error}") from error
+        for part in device_rows(loss, int(problem.dims[i]), node):
             parts.append(part)
             owner += [i] * len(part.X)
             tilt[: len(part.linear)] = [a + b for a, b in zip(tilt, part.linear, strict=False)]

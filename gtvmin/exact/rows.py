@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from gtvmin.errors import CapabilityError
 from gtvmin.exact.functions import BallIndicator, ExactFunction, Exponential, Interval, LogSumExp
-from gtvmin.exact.integers import IntegerArray, finest_grid, nearest_float, on_grid
-from gtvmin.exact.quadratic_forms import sum_of_squares
+from gtvmin.exact.integers import IntegerArray
 from gtvmin.losses.ball import Ball
 from gtvmin.losses.base import Loss
 from gtvmin.losses.interval import IntervalBlocks
@@ -20,7 +19,6 @@ from gtvmin.losses.linear import Linear
 from gtvmin.losses.linear_model import LinearModelLoss
 from gtvmin.losses.logistic import Logistic
 from gtvmin.losses.poisson import Poisson
-from gtvmin.losses.quadratic_form import Quadratic
 from gtvmin.losses.quantile import Quantile
 from gtvmin.losses.ridge import Ridge
 from gtvmin.losses.rows import RowLoss
@@ -107,8 +105,6 @@ def _read(atom: Loss, dim: int, factor: Fraction) -> LossRows:
         return LossRows(np.empty((0, dim)), [])
     if isinstance(atom, Linear):
         return LossRows(np.empty((0, dim)), [], linear=tuple(factor * Fraction(c) for c in atom.c))
-    if isinstance(atom, Quadratic):
-        return _quadratic(atom, factor)
     if isinstance(atom, SquaredError):
         return _squares(atom.X, atom.y, [factor * w for w in _weights(atom)])
     if isinstance(atom, Ridge):
@@ -133,7 +129,7 @@ def _read(atom: Loss, dim: int, factor: Fraction) -> LossRows:
     if isinstance(atom, RowLoss) and atom.function is IntervalBlocks:
         return LossRows(atom.row_matrix(dim), [f.scaled(factor) for f in _intervals(atom.row_arrays(dim, 1.0))])
     raise CapabilityError(
-        "it has no exact evaluation: rigorous certificates take every loss of the package but CvxpyLoss, of whose "
+        "has no exact evaluation: rigorous certificates take every loss of the package but CvxpyLoss, of whose "
         "expression nothing can be proved"
     )
 
@@ -174,30 +170,6 @@ def _likelihood(atom: Logistic | Poisson | Softmax, factor: Fraction) -> LossRow
     rows = np.einsum("rf,rkc->rkfc", X, differences).reshape(-1, atom.dim)
     functions: list[ExactFunction] = [LogSumExp(w, atom.classes - 1) for w in weights]
     return LossRows(rows, functions, duals=lambda S: np.take_along_axis(S, others, axis=1).ravel())
-
-
-def _quadratic(atom: Quadratic, factor: Fraction) -> LossRows:
-    """Squares that add up to ``1/2 w^T Q w``, where Q stands for ``(Q + Q^T) / 2``."""
-    grid = finest_grid(atom.Q)
-    numbers = on_grid(atom.Q, grid)
-    squares = sum_of_squares(numbers + numbers.T)
-    if squares is None:
-        raise CapabilityError(
-            "its matrix is positive semidefinite only up to rounding: exactly, it has a negative eigenvalue, and the "
-            "loss has no lower bound. Declare the rows of a factor, as SquaredError(X, y) does, or add a small "
-            "multiple of the identity to Q"
-        )
-    lengths = [max(map(abs, row)).bit_length() for row, _ in squares]
-    top = max(lengths, default=0)
-    rows = [[value << (top - length) for value in row] for (row, _), length in zip(squares, lengths, strict=True)]
-    functions: list[ExactFunction] = [
-        Interval.square(factor * weight * Fraction(4**length, 4 << grid))
-        for (_, weight), length in zip(squares, lengths, strict=True)
-    ]
-    exact = np.array(rows, dtype=object).reshape(-1, atom.dim)
-    X = np.array([[nearest_float(Fraction(v, 1 << top)) for v in row] for row in rows]).reshape(-1, atom.dim)
-    linear = tuple(factor * Fraction(c) for c in atom.q)
-    return LossRows(X, functions, (exact, top), linear, factor * Fraction(atom.c))
 
 
 def _intervals(arrays: dict[str, Array]) -> list[Interval]:
