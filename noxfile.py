@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -75,7 +76,18 @@ def coverage(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """Attack the certificates of many random problems and record the result: `nox -s fuzz -- 100000`."""
     install_wheel(session, "test")
-    session.run("python", "tests/fuzz_certify.py", "--report", "docs/fuzz.md", *session.posargs)
+    processes = str(os.cpu_count() or 1)
+    session.run(
+        "python", "tests/fuzz_certify.py", "--report", "docs/fuzz.md", "--processes", processes, *session.posargs
+    )
+
+
+@nox.session
+def fuzz_loaders(session: nox.Session) -> None:
+    """Attack the loaders of files with inputs that seek new paths through them: `nox -s fuzz_loaders -- 1000000`."""
+    install_wheel(session, "test")
+    session.install("atheris>=2.3")
+    session.run("python", "tests/fuzz_loaders.py", *session.posargs)
 
 
 @nox.session

@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
+from fuzz_loaders import HEADER as WITH_HEADER
+from fuzz_loaders import mutate_json, seeds, small_problem, target
 from gtvmin.archive import read_arrays
 
 
@@ -129,6 +131,22 @@ def test_random_damage_never_passes_unseen(data: st.DataObject, tmp_path: Path) 
     path.write_bytes(bytes(raw))
     with contextlib.suppress(ValueError):
         assert gtv.load_problem(path).hash == original
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_hostile_headers_are_read_or_refused(data: st.DataObject, tmp_path: Path) -> None:
+    """One entry after another of a good header becomes something else: a problem, or a ValueError."""
+    chosen = data.draw(st.sampled_from([seed for seed in seeds(tmp_path) if seed[0] == WITH_HEADER]))
+    header, _, values = chosen[1:].partition(b"\0\0")
+    for _ in range(data.draw(st.integers(1, 3))):
+        header = mutate_json(header, lambda n: data.draw(st.integers(0, n - 1)))
+    target(bytes([WITH_HEADER]) + header + b"\0\0" + values, tmp_path, small_problem())
+
+
+def test_good_files_are_accepted(tmp_path: Path) -> None:
+    """What the attack starts from is in order."""
+    assert all(target(seed, tmp_path, small_problem()) for seed in seeds(tmp_path))
 
 
 @pytest.mark.parametrize(
