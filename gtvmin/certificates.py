@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gtvmin.domain import domain_violation
-from gtvmin.dual_repair import best_dual, complete_duals
+from gtvmin.dual_repair import best_dual, complete_duals, split_among_rows
 from gtvmin.errors import CertificateError
 from gtvmin.gap import gap_rounding, gap_terms, lower_bound, objective_floor, objective_rounding, relative_gap
 from gtvmin.rigorous import rigorous_bound
@@ -215,6 +215,8 @@ def certify(
         duals = problem.recover_duals(parameters) if U is None else lowered.lower_flows(problem.flows_array(U))
     completed = complete_duals(form, parameters, duals)
     best, _ = best_dual(form, completed)
+    if (split := split_among_rows(form, duals)) is not None:
+        best, _ = best_dual(form, split, known=best)
     if lowered.contraction is not None:  # flows between devices in consensus follow from the others
         refilled = lowered.expand(lowered.shrink(Point(parameters, completed))).U or completed
         best, _ = best_dual(form, refilled, known=best)

@@ -13,7 +13,7 @@ import numpy as np
 from gtvmin.linear_conditions import SPAN_TOLERANCE, row_metrics, satisfy_span, span_residual, violations
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
-__all__ = ["DualPoint", "best_dual", "complete_duals", "dual_value", "zero_dual"]
+__all__ = ["DualPoint", "best_dual", "complete_duals", "dual_value", "split_among_rows", "zero_dual"]
 
 DualPoint = tuple[float, Duals]
 """A dual value and the duals that reach it."""
@@ -33,6 +33,21 @@ def complete_duals(form: StandardForm, W: Array, U: Duals) -> Duals:
     """Add a subgradient at W for each term that a solver gave no dual for (those of the losses come last)."""
     missing = form.terms[len(U) :]
     return (*U, *(term.function.subgradient(term.map.apply(W)) for term in missing))
+
+
+def split_among_rows(form: StandardForm, U: Duals) -> Duals | None:
+    """Add to the couplings' duals the best ones that each device can give its rows; None if not called for.
+
+    At a kink one subgradient is as good as another for a row, but not for the sum over a device's rows.
+    """
+    kinks = any("gradient" not in term.function.capabilities for term in form.rows)
+    if not kinks or len(U) != len(form.couplings):
+        return None
+    net = np.zeros((form.n_nodes, form.dim))
+    for term, dual in zip(form.couplings, U, strict=True):
+        net -= term.map.adjoint(dual)
+    rows = form.local.split(net)
+    return None if rows is None else (*U, *rows)
 
 
 def dual_value(form: StandardForm, U: Duals) -> float:

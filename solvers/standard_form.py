@@ -148,6 +148,10 @@ class BlockFunction:
         """Component of every row in which ``f_i`` is an affine function: off the span of the domain of ``f_i^*``."""
         return np.zeros_like(V)
 
+    def split(self, S: Array) -> Duals | None:
+        """For a sum of parts: duals of its rows that add up to S and at which the conjugate is reached, if known."""
+        return None
+
     def project_dual(self, S: Array) -> Array:
         """Orthogonal projection of every row onto the affine span of the domain of ``f_i^*``."""
         return S - self.complement(S)

@@ -268,3 +268,25 @@ def strength(problem: gtv.GTVMin, penalty: gtv.Penalty) -> np.ndarray:
 
 def test_norms_have_no_dual_radius() -> None:
     assert np.isinf(random_problem(5, gtv.Norm(2)).solve().certificate.dual_radius).all()
+
+
+@pytest.mark.parametrize("name", ["LeastAbsolute", "Quantile", "Hinge"])
+def test_parameters_and_flows_of_losses_with_kinks_are_enough(name: str) -> None:
+    """The optimum is CVXPY's: at kinks the duals of data points are not those of any subgradient."""
+    rng = np.random.default_rng(3)
+    n, truth = 8, np.array([1.0, 2.0, -1.0])
+    net = gtv.FLNetwork.from_edges([(i, (i + step) % n) for step in (1, 3) for i in range(n)])
+    losses = []
+    for _ in range(n):
+        X = rng.normal(size=(6, 3))
+        y = np.where(np.arange(6) % 2, 1.0, -1.0) if name == "Hinge" else X @ truth + 0.3 * rng.normal(size=6)
+        losses.append(getattr(gtv, name)(X, y))
+    problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=0.1)
+    best = problem.to_cvxpy().solve(solver="CLARABEL")
+    solution = problem.solve(gap=1e-9)
+    moved = solution.weights + 1e-3 * rng.normal(size=(n, 3))
+    for W in (solution.weights, moved):
+        certificate = gtv.certify(problem, W, solution.flows)
+        true = problem.objective(W) - best
+        assert certificate.gap <= 1.05 * true + 1e-7 * best
+        assert certificate.gap >= true - 1e-8 * best

@@ -13,7 +13,7 @@ from gtvmin.losses.ball import BallBlocks
 from gtvmin.losses.proximal_point import row_duals
 from gtvmin.losses.quadratic import QuadraticBlocks
 from gtvmin.losses.row_systems import RowSystem, gather_rows, known
-from gtvmin.solvers.standard_form import Array, BlockFunction, Term
+from gtvmin.solvers.standard_form import Array, BlockFunction, Duals, Term
 
 if TYPE_CHECKING:
     from gtvmin.losses.cone_program import ConeProgram
@@ -159,6 +159,10 @@ class LocalBlocks(BlockFunction):
         for i, program in self._programs.items():
             value[i] = program.conjugate(S[i, : program.dim])
         return value
+
+    def split(self, S: Array) -> Duals | None:
+        """Duals of the rows at the best split of S between the parts; None if some devices are cone programs."""
+        return None if self._program_makers else tuple(row_duals(self, S)[0])
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """Sum of the parts', each at least zero, at the best split of S between them."""

@@ -326,7 +326,7 @@ class QuadraticBlocks(BlockFunction):
 
     @cached_property
     def linear_rounding(self) -> Array:
-        """Rounding of the sums that the linear terms are, and what the rows say in directions that are taken for null."""
+        """Rounding of the linear terms as sums, and what the rows say in directions that are taken for null."""
         lost = self._sum_rows((2.0 * self.weight * self.y)[:, None] * self._null_rows)
         return np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1) + np.linalg.norm(lost, axis=1))
 
