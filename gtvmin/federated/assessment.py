@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from gtvmin.certificates import Certificate, certify
 from gtvmin.domain import Domain
 from gtvmin.dual_repair import best_dual, complete_duals, zero_dual
+from gtvmin.errors import GtvminWarning
 from gtvmin.federated.program import Program
 from gtvmin.gap import gap_terms, objective_floor, relative_gap
 from gtvmin.problem import GTVMin
@@ -16,6 +19,7 @@ __all__ = ["ProgramMonitor"]
 
 # Below this share of the objective the difference of objective and bound has lost its digits; the gap's terms have not.
 CANCELLATION = 1e-9
+BASELINE_GAP = 1e-11
 
 
 class ProgramMonitor:
@@ -23,6 +27,8 @@ class ProgramMonitor:
 
     Its bound comes from the gradients at the models: of the couplings, of the data points, and in consensus those of
     the devices less their mean.  The best bound so far is kept, the models are always the current ones.
+
+    A program that is not smooth is solved first, for its bound.
 
     Parameters
     ----------
@@ -42,6 +48,18 @@ class ProgramMonitor:
         self.domain = Domain(self.form)
         self.dual, self.U = zero_dual(self.form)
         self.floor = objective_floor(self.form)
+        terms = (*self.form.couplings, *self.form.rows)
+        if not all("gradient" in term.function.capabilities for term in terms):
+            self._start_from_a_solution()
+
+    def _start_from_a_solution(self) -> None:
+        """Subgradients at kinks prove little: the bound is that of a certified solution of the program."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GtvminWarning)
+            certificate = self.problem.solve(gap=BASELINE_GAP).certificate
+        duals = self.lowered.shrink(Point(certificate.W, certificate.duals)).U
+        if duals is not None:
+            (self.dual, self.U), _ = best_dual(self.form, duals, known=(self.dual, self.U))
 
     def __call__(self, point: Point, iteration: int) -> Assessment:
         """Assess the devices' models; the assessment's point is theirs."""

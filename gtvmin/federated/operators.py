@@ -7,7 +7,7 @@ its state; A and b follow from the rounds of zero and of the unit vectors, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,9 @@ import numpy as np
 
 from gtvmin.solvers.standard_form import Array, StandardForm
 
-__all__ = ["AffineRound", "affine_round", "measured_contraction", "pack", "unpack"]
+__all__ = ["AffineRound", "affine_round", "measured_contraction", "pack", "stationary_covariance", "unpack"]
+
+MOST_ITERATIONS = 1_000_000
 
 
 def pack(algorithm: Any, state: Any) -> Array:
@@ -119,6 +121,42 @@ def affine_round(algorithm: Any, form: StandardForm, state: Any = None) -> Affin
             f"a round of {type(algorithm).__name__} is not affine here: it is off by {error:.2e} at a probe"
         )
     return AffineRound(A, b)
+
+
+def stationary_covariance(A: Array, noise: Callable[[Array], Array], tolerance: float = 1e-13) -> Array:
+    """Covariance S of a random iteration ``x <- A_t x + b_t`` in the long run: ``S = A S A^T + noise(S)``.
+
+    Parameters
+    ----------
+    A : array (size, size)
+        Mean of the A_t.
+    noise : callable
+        ``noise(S)``: the covariance of ``(A_t - A) x + b_t`` where x has the stationary mean and covariance S.
+    tolerance : float
+        Relative change of S at which to stop.
+
+    Raises
+    ------
+    ValueError
+        If S grows without bound: the iteration is not stable in the mean square.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gtvmin.federated.operators import stationary_covariance
+    >>> stationary_covariance(np.array([[0.5]]), lambda S: np.array([[0.75]])).round(12).tolist()
+    [[1.0]]
+    """
+    S = np.zeros_like(A)
+    for _ in range(MOST_ITERATIONS):
+        following = A @ S @ A.T + noise(S)
+        change, size = np.abs(following - S).max(initial=0.0), np.abs(following).max(initial=0.0)
+        if change <= tolerance * size:
+            return np.asarray(following)
+        if not np.isfinite(size):
+            break
+        S = following
+    raise ValueError("the covariance grows without bound, or settles too slowly: take smaller steps")
 
 
 def measured_contraction(

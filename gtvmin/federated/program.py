@@ -127,10 +127,13 @@ def mean(W: Array, p: Array) -> Array:
     return np.asarray(W[0] + np.einsum("i,ij->j", p, W - W[0]))
 
 
-def star(problem: GTVMin, p: Array, mu: float, *, exact: bool = True, note: str = "") -> Program:
+def star(
+    problem: GTVMin, p: Array, mu: float, *, personal: bool = False, exact: bool = True, note: str = ""
+) -> Program:
     """``min_{w, v} sum_i p_i (L_i(v_i) + (mu/2) ||v_i - w||^2)``: a star whose centre, the server, has no loss.
 
-    The centre's place is the mean of the devices' models with weights p, the best one for them.
+    Models that are ``personal`` are the v_i, and the centre's place is their mean with weights p, the best one for
+    them.  Else the mean is taken first, and the v_i are the best ones for it.
     """
     nodes = problem.network.nodes
     centre = "server"
@@ -140,7 +143,15 @@ def star(problem: GTVMin, p: Array, mu: float, *, exact: bool = True, note: str 
     network = FLNetwork.from_edges(arms, nodes=[*nodes, centre])
     losses = {**scaled(problem, p), centre: Zero()}
     program = GTVMin(network, losses, penalty=SquaredNorm(), alpha=0.5 * mu, dim=problem.dim)
-    return Program(program, lambda point: np.vstack([point.W, mean(point.W, p)]), exact, note)
+
+    def around(point: Point) -> Array:
+        best = point.W
+        if not personal:
+            prox = problem.lowered.form.local.prox_operator(np.full(len(nodes), 1.0 / mu))
+            best = prox(np.tile(mean(point.W, p), (len(nodes), 1)))
+        return np.vstack([best, mean(best, p)])
+
+    return Program(program, around, exact, note)
 
 
 def complete_graph(problem: GTVMin, p: Array, mu: float) -> Program:

@@ -101,13 +101,14 @@ def federate(
     if seed is not None and hasattr(chosen, "seed"):
         chosen = replace(chosen, seed=seed)
     tolerance, count = nonnegative_number(gap, "gap"), positive_integer(rounds, "rounds")
-    form, program = federated_form(declared), program_of(chosen, declared)
+    form = federated_form(declared)
     missing = missing_capabilities(chosen, form)
     if missing:
         raise CapabilityError(
             f"{name_of(chosen)!r} needs {', '.join(missing)}, which these losses and penalty {declared.penalty!r} do "
             "not offer" + (": minibatches need data points of known losses" if "data" in missing else "")
         )
+    program = program_of(chosen, declared)
     accounts = _Accounts(chosen, form, progress)
     monitor = _NoProgram() if program.problem is None else ProgramMonitor(program, tolerance)
     result = run(

@@ -18,6 +18,10 @@ class Algorithm(Protocol[State]):
     A state is a frozen dataclass as well: a step makes a new one, and never writes into the arrays of the old one.
     A state of an algorithm with a server has the server's model (dim,) as ``model``; a state of one that draws numbers
     has the number of rounds done as ``round``.
+
+    Algorithms on a network whose devices can work with stale messages have ``update(form, state, W, heard)`` too: the
+    new parameters of every device from its own, W (n_nodes, dim), and what it heard over the directed edges of
+    ``state.neighbours`` (2 n_edges, dim); with ``heard = W[state.neighbours.source]`` it is the step.
     """
 
     requires: ClassVar[frozenset[str]]

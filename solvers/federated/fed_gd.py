@@ -16,7 +16,7 @@ from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
-from .neighbours import coupling_curvature, directed_edges, largest_eigenvalue
+from .neighbours import Neighbourhood, coupling_curvature, directed_edges, largest_eigenvalue
 from .step_sizes import largest_smoothness, step_sizes
 
 __all__ = ["FedGD", "FedGDState", "network_step_bound"]
@@ -24,10 +24,11 @@ __all__ = ["FedGD", "FedGDState", "network_step_bound"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FedGDState:
-    """Parameters of all devices, and their steps."""
+    """Parameters of all devices, their steps, and the neighbours where the coupling is quadratic."""
 
     W: Array
     eta: Array
+    neighbours: Neighbourhood | None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class FedGD:
 
     def init(self, form: StandardForm, start: Point | None) -> FedGDState:
         """Line 1: parameters of the start, or zero."""
-        return FedGDState(starting_arrays(form, start)[0], network_step_bound(form, self.eta))
+        hood = Neighbourhood.of(form) if Neighbourhood.fits(form) else None
+        return FedGDState(starting_arrays(form, start)[0], network_step_bound(form, self.eta), hood)
 
     def step(self, form: StandardForm, state: FedGDState) -> FedGDState:
         """Lines 3-5: share with the neighbours, then ``w_i -= eta (g_i + 2 alpha sum_j A_ij (w_i - w_j))``."""
@@ -60,6 +62,17 @@ class FedGD:
         for term in form.couplings:
             pull += term.map.adjoint(term.function.gradient(term.map.apply(state.W)))
         return replace(state, W=state.W - state.eta[:, None] * (gradient(form, state.W) + pull))
+
+    def update(self, form: StandardForm, state: FedGDState, W: Array, heard: Array) -> Array:
+        """New parameters of every device from its own and what came over the directed edges, fresh or stale.
+
+        W (n_nodes, dim) and ``heard`` (2 n_edges, dim), in the order of the neighbourhood's edges.
+        """
+        hood = state.neighbours
+        if hood is None:
+            raise ValueError("messages of different ages need the coupling SquaredNorm() of whole parameter vectors")
+        pull = hood.degree[:, None] * W - hood.weighted_sum(heard)
+        return np.asarray(W - state.eta[:, None] * (gradient(form, W) + pull))
 
     def point(self, form: StandardForm, state: FedGDState) -> Point:
         """The iterate; the couplings' gradients are its flows."""

@@ -21,7 +21,7 @@ IntArray = NDArray[np.int64]
 def _slope(kind: int, t: float, y: float, weight: float, parameter: float) -> float:
     """Derivative of a row's function at t."""
     if kind == 1:
-        return -weight * y / (1.0 + np.exp(y * t))
+        return float(-weight * y / (1.0 + np.exp(y * t)))
     residual = t - y
     if kind == 2:
         residual = min(max(residual, -parameter), parameter)
@@ -42,7 +42,7 @@ def _add_rows(
     i: int,
     k: int,
 ) -> None:
-    """Add to ``G[k]`` the gradient of rows first to last at ``W[i]``, four rows at a time to keep the processor busy."""
+    """Add to ``G[k]`` the gradient of rows first to last at ``W[i]``, four at a time to keep the processor busy."""
     dim = W.shape[1]
     r = first
     while r + 4 <= last:

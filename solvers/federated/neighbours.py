@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 from ..linear_maps import EdgeDifference
-from ..standard_form import Array, StandardForm
+from ..standard_form import Array, StandardForm, Term
 
 __all__ = ["Neighbourhood", "coupling_curvature", "directed_edges", "largest_eigenvalue"]
 
@@ -41,6 +41,11 @@ class Neighbourhood:
     degree: Array
     gather: sparse.csr_array
 
+    @staticmethod
+    def fits(form: StandardForm) -> bool:
+        """Whether all couplings are quadratic and plain differences across edges."""
+        return all(isinstance(t.map, EdgeDifference) and _quadratic(t) for t in form.couplings)
+
     @classmethod
     def of(cls, form: StandardForm) -> Neighbourhood:
         """That of a form with quadratic couplings which are plain differences across edges."""
@@ -48,7 +53,7 @@ class Neighbourhood:
         heads: list[IntArray] = []
         strengths: list[Array] = []
         for term in form.couplings:
-            if not isinstance(term.map, EdgeDifference) or "quadratic" not in term.function.capabilities:
+            if not isinstance(term.map, EdgeDifference) or not _quadratic(term):
                 raise ValueError("this algorithm needs the coupling SquaredNorm() of whole parameter vectors")
             tails.append(term.map.tail)
             heads.append(term.map.head)
@@ -63,6 +68,10 @@ class Neighbourhood:
     def weighted_sum(self, heard: Array) -> Array:
         """``sum_j strength_ij heard_ij`` at every device, of what came over the directed edges (2 n_edges, dim)."""
         return np.asarray(self.gather @ heard)
+
+
+def _quadratic(term: Term) -> bool:
+    return "quadratic" in term.function.capabilities
 
 
 def directed_edges(form: StandardForm) -> tuple[IntArray, IntArray]:

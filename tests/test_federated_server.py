@@ -1,0 +1,310 @@
+"""FedAvg and FedProx: limits, closed forms of biased limits, partial participation, identities, planted faults."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtvmin as gtv
+from federated_problems import (
+    DIM,
+    N,
+    device_quadratics,
+    form_of,
+    gradients,
+    minimiser,
+    problem_l,
+    problem_q,
+    run_rounds,
+)
+from gtvmin.federated import program_of, surrogate_of
+from gtvmin.federated.operators import affine_round, stationary_covariance
+from gtvmin.federated.program import star
+from gtvmin.solvers.federated.fed_avg import FedAvg
+from gtvmin.solvers.federated.fed_prox import FedProx
+from gtvmin.solvers.federated.fed_relax import FedRelax
+from gtvmin.solvers.federated.form import aggregation_weights
+from gtvmin.solvers.federated.participation import Bernoulli, ByWeight, UniformSample
+from gtvmin.solvers.standard_form import Point
+
+PROBLEMS = {"Q": problem_q, "L": problem_l}
+WORDS = ("uniform", "samples")
+START = Point(np.tile(np.random.default_rng(2).normal(size=DIM), (N, 1)))
+
+
+def weights_of(word: str) -> np.ndarray:
+    return aggregation_weights(form_of(problem_q()), word)
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("which", PROBLEMS)
+def test_one_local_step_tends_to_consensus(which: str, word: str) -> None:
+    problem = PROBLEMS[which]()
+    p = weights_of(word)
+    for algorithm in (FedAvg(word), FedProx(word, mu=3.0, local_steps=1)):
+        found = run_rounds(algorithm, form_of(problem), 400, START).model
+        assert np.abs(found - minimiser(problem, p)).max() < 1e-8
+        program = program_of(algorithm, problem)
+        assert program.exact
+        assert np.abs(found - program.problem.solve(gap=1e-13).weights[0]).max() < 1e-8
+    assert np.abs(minimiser(problem, weights_of("uniform")) - minimiser(problem, weights_of("samples"))).max() > 0.05
+
+
+@pytest.mark.parametrize("steps", [2, 5, 20, [1, 2, 3, 4, 5, 6, 7, 8]], ids=str)
+@pytest.mark.parametrize("word", WORDS)
+def test_several_local_steps_minimise_the_surrogate(word: str, steps: Any) -> None:
+    """Against ``sum p_i (w - w_i)^T S_i (w - w_i) / 2``, ``S_i = I - (I - eta Q_i)^K``, written down."""
+    problem, eta, p = problem_q(), 0.1, weights_of(word)
+    algorithm = FedAvg(word, local_steps=steps, eta=eta)
+    found = run_rounds(algorithm, form_of(problem), 900, START).model
+    Q, b = device_quadratics(problem)
+    K = np.broadcast_to(steps, N)
+    S = np.array([np.eye(DIM) - np.linalg.matrix_power(np.eye(DIM) - eta * Q[i], K[i]) for i in range(N)])
+    own = np.linalg.solve(Q, b[:, :, None])[:, :, 0]
+    limit = np.linalg.solve(np.einsum("i,ijk->jk", p, S), np.einsum("i,ijk,ik->j", p, S, own))
+    assert np.abs(found - limit).max() < 1e-8
+    surrogate = surrogate_of(algorithm, problem)
+    assert np.abs(surrogate.problem.solve(gap=1e-14).weights[0] - limit).max() < 1e-7
+    assert np.abs(found - minimiser(problem, p)).max() > 0.01
+    assert not program_of(algorithm, problem).exact
+    assert affine_round(algorithm, form_of(problem)).fixed_point() == pytest.approx(limit, abs=1e-11)
+
+
+def test_logistic_losses_have_no_surrogate() -> None:
+    """The Jacobian of a round's move is not symmetric, so the limit minimises no function."""
+    form, algorithm = form_of(problem_l()), FedAvg("uniform", local_steps=5, eta=0.5)
+    w, h = run_rounds(algorithm, form, 500).model, 1e-5
+
+    def moved(model: np.ndarray) -> np.ndarray:
+        return run_rounds(algorithm, form, 1, Point(np.tile(model, (N, 1)))).model - model
+
+    J = np.array([(moved(w + h * e) - moved(w - h * e)) / (2 * h) for e in np.eye(DIM)]).T
+    assert np.abs(moved(w)).max() < 1e-12
+    assert np.abs(J - J.T).max() > 1e-4
+    with pytest.raises(ValueError, match="quadratic losses only"):
+        surrogate_of(algorithm, problem_l())
+
+
+def test_different_steps_of_the_devices_change_the_weights() -> None:
+    """One step at each with its own rate, or none: the weights of the program are p_i eta_i, zero for the latter."""
+    eta = np.linspace(0.05, 0.2, N)
+    steps = [1, 1, 0, 1, 1, 1, 1, 1]
+    algorithm = FedAvg("uniform", local_steps=steps, eta=tuple(eta))
+    p = eta * steps / (eta * steps).sum()
+    found = run_rounds(algorithm, form_of(problem_q()), 600).model
+    assert np.abs(found - minimiser(problem_q(), p)).max() < 1e-8
+    assert gtv.federate(problem_q(), algorithm, rounds=600).relative_gap < 1e-12
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_renormalised_weights_have_the_mean_of_other_weights(size: int) -> None:
+    """Means over all sets of devices, against the mean over the draws of many rounds; unbiased updates keep p."""
+    form, p = form_of(problem_q()), weights_of("samples")
+    sets = [np.isin(np.arange(N), chosen) for chosen in combinations(range(N), size)]
+    effective = np.mean([p * s / p[s].sum() for s in sets], axis=0)
+    rule, w = UniformSample(size), START.W[0]
+    local = w - 0.1 * gradients(problem_q(), w)
+    for aggregation, q in (("renormalised", effective), ("unbiased", p)):
+        algorithm = FedAvg("samples", eta=0.1, participation=rule, aggregation=aggregation)
+        state = algorithm.init(form, START)
+        models = np.array([algorithm.step(form, replace(state, round=t)).model for t in range(3000)])
+        error = models.std(axis=0) / np.sqrt(3000)
+        assert (np.abs(models.mean(axis=0) - q @ local) <= 5 * error + 1e-12).all()
+    if size < 4:
+        assert np.abs(effective - p).max() > 0.01
+
+
+def test_partial_participation_hovers_about_the_limit_of_all() -> None:
+    """On quadratics the mean is the limit of full participation, the covariance that of random affine maps."""
+    problem, eta, size = problem_q(), 0.1, 4
+    form = form_of(problem)
+    Q, b = device_quadratics(problem)
+    limit = minimiser(problem, np.full(N, 1 / N))
+    sets = [np.isin(np.arange(N), chosen) for chosen in combinations(range(N), size)]
+    maps = [(np.eye(DIM) - eta * Q[s].mean(axis=0), eta * b[s].mean(axis=0)) for s in sets]
+    A = np.mean([M for M, _ in maps], axis=0)
+
+    def noise(S: np.ndarray) -> np.ndarray:
+        out = np.zeros_like(S)
+        for M, c in maps:
+            move = M @ limit + c - limit
+            out += (np.outer(move, move) + (M - A) @ S @ (M - A).T) / len(maps)
+        return out
+
+    S = stationary_covariance(A, noise)
+    algorithm = FedAvg("uniform", eta=eta, participation=UniformSample(size), seed=2)
+    state = algorithm.init(form, Point(np.tile(limit, (N, 1))))
+    models = np.empty((8000, DIM))
+    for t in range(len(models)):
+        state = algorithm.step(form, state)
+        models[t] = state.model
+    assert np.abs(models.std(axis=0) / np.sqrt(np.diag(S)) - 1).max() < 0.1
+    assert (np.abs(models.mean(axis=0) - limit) < 5 * np.sqrt(np.diag(S)) * np.sqrt(40 / len(models))).all()
+    assert np.sqrt(np.diag(S)).max() > 0.02
+    program = program_of(algorithm, problem)
+    assert not program.exact
+    assert "hover" in program.note
+
+
+@pytest.mark.parametrize("rule", [ByWeight(3), Bernoulli(0.3), UniformSample(3)])
+def test_draws_by_weight_and_by_coins_are_unbiased(rule: Any) -> None:
+    form, p, w = form_of(problem_q()), weights_of("samples"), START.W[0]
+    algorithm = FedAvg("samples", eta=0.1, participation=rule)
+    state = algorithm.init(form, START)
+    models = np.array([algorithm.step(form, replace(state, round=t)).model for t in range(4000)])
+    expected = p @ (w - 0.1 * gradients(problem_q(), w))
+    assert (np.abs(models.mean(axis=0) - expected) <= 5 * models.std(axis=0) / np.sqrt(4000)).all()
+
+
+# FedProx
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("which", PROBLEMS)
+def test_exact_prox_solves_the_star(which: str, mu: float) -> None:
+    problem = PROBLEMS[which]()
+    p = weights_of("samples")
+    algorithm = FedProx("samples", mu=mu)
+    rounds = {"Q": {0.1: 40, 1.0: 120, 10.0: 700}, "L": {0.1: 80, 1.0: 300, 10.0: 2000}}[which][mu]
+    found = run_rounds(algorithm, form_of(problem), rounds, START).model
+    solved = star(problem, p, mu).problem.solve(gap=1e-14)
+    assert np.abs(found - solved.weights[N]).max() < 1e-7
+    # stationary: sum_i p_i (w - v_i) = 0 with v_i the proximal point, mu (w - v_i) = grad L_i(v_i)
+    v = np.array([loss.prox(found, 1 / mu) for loss in problem.losses])
+    assert np.abs(p @ (found - v)).max() < 1e-9
+    assert np.allclose(mu * (found - v), gradients(problem, v), atol=1e-7)
+    assert np.abs(found - minimiser(problem, p)).max() > 1e-3
+
+
+def test_exact_prox_is_block_coordinate_minimisation_on_the_star() -> None:
+    """Devices, then the server, in turn on the declared star: the same models round by round."""
+    problem, mu = problem_q(), 0.8
+    p = weights_of("uniform")
+    declared = star(problem, p, mu).problem
+    net, strength = declared.network, declared.alpha * declared.network.weights
+    assert np.allclose(strength, p * mu / 2)
+    centre = net.index("server")
+    state, algorithm, form = None, FedProx("uniform", mu=mu), form_of(problem)
+    state, w = algorithm.init(form, START), START.W[0]
+    for _ in range(30):
+        # argmin_v p_i L_i(v) + (p_i mu / 2) ||v - w||^2 by the declared losses, then the weighted mean of all of them
+        v = np.array([declared.losses[i].prox(w, 1 / (2 * strength[i])) for i in range(N)])
+        assert centre == N
+        w = strength @ v / strength.sum()
+        state = algorithm.step(form, state)
+        assert np.abs(state.model - w).max() < 1e-12
+
+
+def test_jacobi_on_the_star_at_even_steps_is_exact_prox() -> None:
+    problem, mu = problem_q(), 0.8
+    declared = star(problem, weights_of("uniform"), mu).problem
+    relax, star_form = FedRelax(), form_of(declared)
+    prox, form = FedProx("uniform", mu=mu), form_of(problem)
+    a = relax.init(star_form, Point(np.vstack([START.W, START.W[:1]])))
+    b = prox.init(form, START)
+    for _ in range(15):
+        a = relax.step(star_form, relax.step(star_form, a))
+        b = prox.step(form, b)
+        assert np.abs(a.W[N] - b.model).max() < 1e-12
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_prox_without_a_proximal_term_is_averaging(batch: int | None) -> None:
+    form, options = form_of(problem_l()), {"local_steps": 4, "eta": 0.3, "batch": batch, "seed": 5}
+    options["participation"] = UniformSample(5)
+    a, b = FedAvg("samples", **options), FedProx("samples", mu=0.0, **options)
+    x, y = a.init(form, START), b.init(form, START)
+    for _ in range(12):
+        x, y = a.step(form, x), b.step(form, y)
+        assert np.array_equal(x.model, y.model)
+
+
+@pytest.mark.parametrize("steps", [2, 5, 20])
+def test_inexact_prox_minimises_its_surrogate(steps: int) -> None:
+    """``sum p_i (I - N_i)(w - prox_i(w)) = 0`` with ``N_i = (I - eta (Q_i + mu))^K``, solved by hand."""
+    problem, mu, eta, p = problem_q(), 1.0, 0.1, weights_of("samples")
+    algorithm = FedProx("samples", mu=mu, local_steps=steps, eta=eta)
+    found = run_rounds(algorithm, form_of(problem), 1200, START).model
+    Q, b = device_quadratics(problem)
+    H = Q + mu * np.eye(DIM)
+    kept = np.array([np.linalg.matrix_power(np.eye(DIM) - eta * h, steps) for h in H])
+    R = (np.eye(DIM) - kept) @ np.linalg.inv(H)
+    # w - prox(w) = H^-1 (Q w - b)
+    limit = np.linalg.solve(np.einsum("i,ijk->jk", p, R @ Q), np.einsum("i,ijk,ik->j", p, R, b))
+    assert np.abs(found - limit).max() < 1e-8
+    solved = surrogate_of(algorithm, problem).problem.solve(gap=1e-14)
+    assert np.abs(solved.weights[0] - limit).max() < 1e-7
+    exact = star(problem, p, mu).problem.solve(gap=1e-13).weights[N]
+    assert np.abs(limit - exact).max() > (1e-2 if steps < 20 else 1e-4)
+    assert np.abs(limit - minimiser(problem, p)).max() > 1e-2
+
+
+def test_gamma_bounds_the_inexactness_and_does_not_reach_the_star() -> None:
+    problem, mu = problem_q(), 1.0
+    form, p = form_of(problem), weights_of("uniform")
+    exact = star(problem, p, mu).problem.solve(gap=1e-13).weights[N]
+    distances = []
+    for gamma in (0.6, 0.1, 1e-6):
+        algorithm = FedProx("uniform", mu=mu, gamma=gamma, eta=0.1)
+        w = START.W[0]
+        local, steps = algorithm._minimise(form, algorithm.init(form, START), np.ones(N, dtype=bool))
+        residual = np.linalg.norm(gradients(problem, local) + mu * (local - w), axis=1)
+        assert (residual <= gamma * np.linalg.norm(gradients(problem, w), axis=1)).all()
+        fewer = np.linalg.norm(local - w, axis=1) > 0
+        assert fewer.all()
+        assert steps.min() >= 1
+        distances.append(np.abs(run_rounds(algorithm, form, 300, START).model - exact).max())
+    assert distances[0] > distances[1] > 1e-2
+    assert distances[2] < 1e-5
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="mu must be > 0"):
+        FedProx("uniform", mu=0.0)
+    with pytest.raises(ValueError, match="gamma sets the number"):
+        FedProx("uniform", mu=1.0, gamma=0.5, local_steps=3)
+    with pytest.raises(ValueError, match="gamma must be"):
+        FedProx("uniform", mu=1.0, gamma=1.5)
+    with pytest.raises(ValueError, match="batch needs local_steps"):
+        FedProx("uniform", mu=1.0, batch=3)
+    with pytest.raises(ValueError, match="local_steps must be"):
+        gtv.federate(problem_q(), "fedavg", rounds=1, weights="uniform", local_steps=[1, 2])
+
+
+# Faults of the field: each is a model of wrong code, and the limits above tell it from the right one.
+
+
+def moreau_limit(mu: float, rounds: int = 2000) -> np.ndarray:
+    """Limit of exact prox written out."""
+    Q, b = device_quadratics(problem_q())
+    p, w = weights_of("samples"), np.zeros(DIM)
+    for _ in range(rounds):
+        w = p @ np.linalg.solve(Q + mu * np.eye(DIM), (b + mu * w)[:, :, None])[:, :, 0]
+    return w
+
+
+def norm_not_squared(mu: float) -> np.ndarray:
+    """FedProx with ``mu ||v - w||`` instead of its square."""
+    Q, b = device_quadratics(problem_q())
+    w, p = np.zeros(DIM), weights_of("samples")
+    for _ in range(60):
+        v = np.tile(w, (N, 1))
+        for _ in range(200):  # proximal gradient steps: the prox of the norm shrinks v - w
+            step = v - 0.15 * (np.einsum("ijk,ik->ij", Q, v) - b) - w
+            size = np.linalg.norm(step, axis=1, keepdims=True)
+            v = w + np.maximum(0.0, 1 - 0.15 * mu / np.maximum(size, 1e-300)) * step
+        w = p @ v
+    return w
+
+
+def test_planted_faults_move_the_limit() -> None:
+    right = run_rounds(FedProx("samples", mu=1.0), form_of(problem_q()), 400).model
+    assert np.abs(right - moreau_limit(1.0)).max() < 1e-10
+    faults = {"factor 2 of mu": moreau_limit(2.0), "square lost": norm_not_squared(1.0)}
+    faults["other weights"] = run_rounds(FedProx("uniform", mu=1.0), form_of(problem_q()), 400).model
+    for name, wrong in faults.items():
+        assert np.abs(wrong - right).max() > 1e-3, name
