@@ -1,4 +1,4 @@
-"""Linear systems ``(Q + rho sum_k K_k^T C_k K_k) W = b + R`` of a form: one factor for all parameters, or blocks."""
+"""Linear systems ``(Q + sum_k K_k^T diag(c_k) K_k) W = b + R`` of a form: one factor for all parameters, or blocks."""
 
 from __future__ import annotations
 
@@ -35,23 +35,12 @@ def isotropic_curvature(form: StandardForm) -> Array | None:
 
 
 class RowSystem(ABC):
-    """``(Q + rho sum_k K_k^T C_k K_k) W = b + R``, with C_k the inverse squares of the rows' sizes.
+    """``(Q + sum_k K_k^T diag(c_k) K_k) W = b + R``, with penalties c_k > 0, one for each row of a term."""
 
-    Attributes
-    ----------
-    weights, penalties : tuples of arrays (n_rows,)
-        The diagonals of the C_k, and rho times them.
-    """
-
-    weights: Duals
     penalties: Duals
-    linear: Array
 
     def __init__(self, form: StandardForm) -> None:
-        sizes = (np.max(term.map.sizes(), axis=0) for term in form.terms)
-        self.weights = tuple(1.0 / np.where(size > 0, size, 1.0) ** 2 for size in sizes)
         self.linear = form.quadratic.quadratic()[1]
-        self.penalties = self.weights
 
     @staticmethod
     def of(form: StandardForm) -> RowSystem:
@@ -67,9 +56,9 @@ class RowSystem(ABC):
                 return _ScalarSystem(form, curvature)
         return _DirectSystem(form) if form.n_nodes * form.dim <= DIRECT_LIMIT else _IterativeSystem(form)
 
-    def set_rho(self, rho: float) -> None:
-        """Prepare for another rho."""
-        self.penalties = tuple(rho * weight for weight in self.weights)
+    def set_penalties(self, penalties: Duals) -> None:
+        """Prepare for other penalties."""
+        self.penalties = penalties
         self._prepare()
 
     @abstractmethod

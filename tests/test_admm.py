@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import gtvmin as gtv
 from gtvmin.registry import make_solver
+from gtvmin.solvers.admm import first_penalties
 from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap
 from gtvmin.solvers.quadratic_systems import RowSystem
 from gtvmin.solvers.standard_form import Point
@@ -48,8 +49,8 @@ def test_admm_takes_the_step_of_the_book() -> None:
     net = gtv.FLNetwork.from_edges([(0, 1)])
     a, alpha, rho, relaxation = np.array([1.0, 5.0]), 0.3, 0.7, 1.5
     problem = gtv.GTVMin(net, [0.5 * gtv.SquaredError([[1.0]], [t]) for t in a], penalty=gtv.Norm(2), alpha=alpha)
-    solver = make_solver("admm", rho=rho, relaxation=relaxation)
     form = problem.lowered.form
+    solver = make_solver("admm", rho=rho / first_penalties(form)[0][0], relaxation=relaxation)
     w, u = np.array([2.0, -1.0]), 0.1
     z = w[1] - w[0]
     state = solver.step(form, solver.init(form, Point(w[:, None], (np.array([[u]]),))))
@@ -80,7 +81,7 @@ def example(size: int, isotropic: bool) -> gtv.GTVMin:
 def test_every_kind_of_system_solves_its_equation(size: int, isotropic: bool) -> None:
     form = example(size, isotropic).lowered.form
     system = RowSystem.of(form)
-    system.set_rho(0.4)
+    system.set_penalties(tuple(np.linspace(0.1, 0.9, term.map.n_rows) for term in form.terms))
     R = np.random.default_rng(0).normal(size=(form.n_nodes, form.dim))
     W = R
     for _ in range(8):  # conjugate gradients reduce the residual by a factor in each call
