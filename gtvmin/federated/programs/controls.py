@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from gtvmin.federated.forms import federated_form
-from gtvmin.federated.program import Entry, Program, Row, consensus
+from gtvmin.federated.program import Entry, Program, Row, consensus, no_program
+from gtvmin.losses import L1, Loss, Zero
 from gtvmin.problem import GTVMin
+from gtvmin.solvers.federated.fed_dr import FedDR
+from gtvmin.solvers.federated.fed_dyn import FedDyn
+from gtvmin.solvers.federated.fed_split import FedSplit
 from gtvmin.solvers.federated.form import aggregation_weights
 from gtvmin.solvers.federated.scaffold import Scaffold
 
 __all__ = ["ENTRIES", "ROWS"]
 
 NOISE = "random data points: the models hover about the limit"
+LIMIT = "`argmin sum p_i L_i`"
 
 
 def controlled(algorithm: Any, problem: GTVMin) -> Program:
@@ -22,10 +27,36 @@ def controlled(algorithm: Any, problem: GTVMin) -> Program:
     return consensus(problem, p, exact=not noisy, note=NOISE if noisy else "")
 
 
+def fed_dr(algorithm: FedDR, problem: GTVMin) -> Program:
+    """Consensus, with the regulariser shared out among the devices."""
+    r = algorithm.regulariser
+    if r is None:
+        return controlled(algorithm, problem)
+    if not isinstance(r, Loss):
+        return no_program("the regulariser is not declared as a loss")
+    p = aggregation_weights(federated_form(problem), algorithm.weights)
+    losses = [float(share) * (loss + r) if share > 0 else Zero() for loss, share in zip(problem.losses, p, strict=True)]
+    return consensus(problem, p, losses=losses)
+
+
 ENTRIES = {
     "scaffold": Entry(Scaffold, controlled, example={"weights": "uniform"}),
+    "feddyn": Entry(FedDyn, controlled, example={"weights": "uniform"}),
+    "feddr": Entry(FedDR, fed_dr, example={"weights": "uniform"}),
+    "fedsplit": Entry(FedSplit, controlled, example={"weights": "uniform"}),
 }
 ROWS = (
-    Row("SCAFFOLD, option I", Scaffold("uniform", local_steps=5, option="I"), "`argmin sum p_i L_i`", "consensus"),
-    Row("SCAFFOLD, option II", Scaffold("uniform", local_steps=5), "`argmin sum p_i L_i`", "consensus"),
+    Row("SCAFFOLD, option I", Scaffold("uniform", local_steps=5, option="I"), LIMIT, "consensus"),
+    Row("SCAFFOLD, option II", Scaffold("uniform", local_steps=5), LIMIT, "consensus"),
+    Row("FedDyn", FedDyn("uniform"), LIMIT, "consensus"),
+    Row("FedDyn, one gradient step", FedDyn("uniform", local_steps=1), LIMIT, "consensus"),
+    Row("FedDR", FedDR("uniform", relaxation=1.5), LIMIT, "consensus", rounds=500),
+    Row(
+        "FedDR with a regulariser r",
+        FedDR("uniform", relaxation=1.5, regulariser=0.3 * L1()),
+        "`argmin r + sum p_i L_i`",
+        "consensus, with r",
+        rounds=500,
+    ),
+    Row("FedSplit", FedSplit("uniform"), LIMIT, "consensus", rounds=300),
 )
