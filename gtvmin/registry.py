@@ -21,6 +21,7 @@ BUILT_IN = {
 
 FEDERATED = {
     "fedgd": "gtvmin.solvers.federated.fed_gd:FedGD",
+    "fedrelax": "gtvmin.solvers.federated.fed_relax:FedRelax",
 }
 """Federated algorithms whose limit is GTV minimisation itself, so that they solve a problem as it was declared."""
 
