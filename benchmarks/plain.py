@@ -6,7 +6,6 @@ They are timed without their certificates, which are computed while the watch st
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -15,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 import gtvmin as gtv
-from benchmarks.answers import Answer, Array, DoesNotFit, Measure, Proof, Stopwatch, judge
+from benchmarks.answers import Answer, Array, DoesNotFit, Measure, Proof, Stopwatch, judge, now
 
 __all__ = ["PlainADMM", "PlainPrimalDual", "trajectory"]
 
@@ -38,29 +37,30 @@ class Method(Protocol):
         """Parameters and flows."""
 
 
-def quadratic_with_norm(problem: gtv.GTVMin) -> tuple[Array, Array]:
-    """``(Q, b)`` of the losses ``1/2 w'Q w - b'w``, if these and norms of differences are all there is."""
-    form = problem.lowered.form
-    if problem.further or not isinstance(problem.penalty, gtv.Norm) or problem.penalty.p not in (1, 2):
+def quadratic_with_norm(problem: gtv.GTVMin) -> tuple[Array, Array, float]:
+    """``Q, b`` of the losses ``1/2 w'Q w - b'w`` and p of the norm, if these are all there is."""
+    form, penalty = problem.lowered.form, problem.penalty
+    if problem.further or not isinstance(penalty, gtv.Norm) or penalty.p not in (1, 2):
         raise DoesNotFit("the plain methods take one family of edges with the norm l1 or l2")
     if len(form.terms) > len(form.couplings):
         raise DoesNotFit("the plain methods take quadratic losses")
-    return form.quadratic.quadratic()
+    Q, b = form.quadratic.quadratic()
+    return Q, b, penalty.p
 
 
 def project(U: Array, radius: Array, p: float) -> Array:
     """Onto the balls of the dual norm."""
     if p == 1:
-        return np.clip(U, -radius, radius)
-    return U / np.maximum(np.linalg.norm(U, axis=1, keepdims=True) / radius, 1.0)
+        return np.asarray(np.clip(U, -radius, radius))
+    return np.asarray(U / np.maximum(np.linalg.norm(U, axis=1, keepdims=True) / radius, 1.0))
 
 
 class PlainPrimalDual:
     """Algorithm 1 of arXiv 2010.14159, with its step sizes 1/degree and 1/2."""
 
     def __init__(self, problem: gtv.GTVMin) -> None:
-        Q, self.b = quadratic_with_norm(problem)
-        self.p, self.weights = problem.penalty.p, problem.network.weights[:, None]
+        Q, self.b, self.p = quadratic_with_norm(problem)
+        self.weights = problem.network.weights[:, None]
         self.D = problem.network.incidence()
         self.Dt = self.D.T.tocsr()
         self.degree = np.maximum(problem.network.neighbour_counts, 1)[:, None].astype(float)
@@ -88,8 +88,8 @@ class PlainADMM:
     """
 
     def __init__(self, problem: gtv.GTVMin) -> None:
-        self.Q, self.b = quadratic_with_norm(problem)
-        self.p, self.weights = problem.penalty.p, problem.network.weights[:, None]
+        self.Q, self.b, self.p = quadratic_with_norm(problem)
+        self.weights = problem.network.weights[:, None]
         self.D = problem.network.incidence()
         self.Dt = self.D.T.tocsr()
         self.laplacian = (self.Dt @ self.D).tocsc()
@@ -123,8 +123,8 @@ class PlainADMM:
         self.iteration += 1
         if self.iteration == self.next_balance:
             self.next_balance *= 2
-            primal = np.linalg.norm(difference - self.Z)
-            self.balance(primal, self.rho * np.linalg.norm(self.Dt @ (self.Z - before)))
+            dual = self.rho * np.linalg.norm(self.Dt @ (self.Z - before))
+            self.balance(float(np.linalg.norm(difference - self.Z)), float(dual))
 
     def balance(self, primal: float, dual: float) -> None:
         if primal > 10 * dual or dual > 10 * primal:
@@ -169,10 +169,10 @@ def trajectory(method: type[Method]) -> Measure:
 
 def steps(iteration: Method, count: int, limit: float) -> int:
     """As many steps as the time allows; how many those were."""
-    began = time.perf_counter()
+    began = now()
     for k in range(count):
         iteration.step()
-        if time.perf_counter() - began > limit:
+        if now() - began > limit:
             return k + 1
     return count
 

@@ -22,7 +22,8 @@ RUNS = "benchmarks-runs.csv"
 class Job:
     """One solver on one instance.
 
-    ``limit`` bounds the seconds of one run, ``memory`` the address space in GiB; ``small`` takes the tiny version.
+    ``limit`` bounds the seconds of one run, ``memory`` the address space in GiB; ``clock`` tells all other times;
+    ``small`` takes the tiny version.
     """
 
     instance: str
@@ -32,6 +33,7 @@ class Job:
     limit: float = 60.0
     seed: int = 0
     memory: float | None = None
+    clock: Literal["wall", "cpu"] = "wall"
     small: bool = False
 
     @property

@@ -70,9 +70,13 @@ def _section(
     if len(rows) > 1:
         lines += [_grid(rows)]
     ill = [f"{solver} ({own[0].status})" for solver, own in ran.items() if own[0].status != "finished"]
-    out = [f"{solver} ({own[0].status})" for solver, own in by_solver.items() if solver not in ran]
+    idle: dict[str, list[str]] = {}
+    for solver, own in by_solver.items():
+        if solver not in ran:
+            reason = own[0].status
+            idle.setdefault("cannot express it" if reason.startswith("does not fit") else reason, []).append(solver)
     lines += [f"Ended early: {'; '.join(ill)}.", ""] if ill else []
-    lines += [f"No answer: {'; '.join(out)}.", ""] if out else []
+    lines += [f"{reason[0].upper()}{reason[1:]}: {', '.join(solvers)}.\n" for reason, solvers in sorted(idle.items())]
     lines += [f"![Certified gap against time, {name}]({picture})", ""] if picture else []
     lines += [f"Measured {made_at}.\n" for made_at in made]
     return "\n".join(lines)

@@ -111,7 +111,16 @@ def run_job(
             numbers = {name: event[name] for name in ("seconds", "setup", "gap", "objective", "bound")}
             answers.append(Record(row="answer", **row, **numbers))
     today = datetime.date.today().isoformat()
-    end = Record(job.label, job.solver, kind, "end", setup=warmup, status=status, date=today, machine=machine())
+    end = Record(
+        job.label,
+        job.solver,
+        kind,
+        "end",
+        setup=warmup,
+        status=status,
+        date=today,
+        machine=f"{machine()}, {threads} thread{'s' * (threads > 1)}, {job.clock} time",
+    )
     return [*trace, *answers, end]
 
 

@@ -51,7 +51,7 @@ def limit_memory(gibibytes: float | None) -> None:
 def work(job: Job, emit: Callable[..., None]) -> None:
     """Warm up on the tiny version, then run the repetitions; every answer is an event, and so is how it ended."""
     try:
-        from benchmarks.answers import DoesNotFit, judge
+        from benchmarks.answers import DoesNotFit, judge, now, use_clock
         from benchmarks.contenders import contenders
         from benchmarks.instances import INSTANCES, make_instance
 
@@ -59,14 +59,15 @@ def work(job: Job, emit: Callable[..., None]) -> None:
     except Exception as error:
         emit("end", status=failure(error))
         return
+    use_clock(job.clock)
 
     def strengths(problem: Any, every: int = 1) -> Any:
         return None if lams is None else lams(problem)[::every]
 
     try:
-        tiny, began = make_instance(job.instance, job.seed, small=True), time.perf_counter()
+        tiny, began = make_instance(job.instance, job.seed, small=True), now()
         first = next(iter(contender.measure(tiny, strengths(tiny, every=25), job.gaps[:1], job.limit)), None)
-        warmup = time.perf_counter() - began
+        warmup = now() - began
         if first is not None:
             judge(first)
         problem = tiny if job.small else make_instance(job.instance, job.seed)
