@@ -8,10 +8,12 @@ from gtvmin.federated.forms import federated_form
 from gtvmin.federated.program import Entry, Program, Row, consensus, no_program
 from gtvmin.losses import L1, Loss, Zero
 from gtvmin.problem import GTVMin
+from gtvmin.solvers.federated.fed_dc import FedDC
 from gtvmin.solvers.federated.fed_dr import FedDR
 from gtvmin.solvers.federated.fed_dyn import FedDyn
 from gtvmin.solvers.federated.fed_split import FedSplit
 from gtvmin.solvers.federated.form import aggregation_weights
+from gtvmin.solvers.federated.prox_skip import ProxSkip
 from gtvmin.solvers.federated.scaffold import Scaffold
 
 __all__ = ["ENTRIES", "ROWS"]
@@ -39,11 +41,19 @@ def fed_dr(algorithm: FedDR, problem: GTVMin) -> Program:
     return consensus(problem, p, losses=losses)
 
 
+def fed_dc(algorithm: FedDC, problem: GTVMin) -> Program:
+    """Consensus, if the drifts do not run away."""
+    p = aggregation_weights(federated_form(problem), algorithm.weights)
+    return consensus(problem, p, note="if the drifts settle, inside the stability region")
+
+
 ENTRIES = {
     "scaffold": Entry(Scaffold, controlled, example={"weights": "uniform"}),
     "feddyn": Entry(FedDyn, controlled, example={"weights": "uniform"}),
     "feddr": Entry(FedDR, fed_dr, example={"weights": "uniform"}),
     "fedsplit": Entry(FedSplit, controlled, example={"weights": "uniform"}),
+    "feddc": Entry(FedDC, fed_dc, example={"weights": "uniform", "alpha": 1.0}),
+    "proxskip": Entry(ProxSkip, controlled, example={"weights": "uniform"}),
 }
 ROWS = (
     Row("SCAFFOLD, option I", Scaffold("uniform", local_steps=5, option="I"), LIMIT, "consensus"),
@@ -59,4 +69,7 @@ ROWS = (
         rounds=500,
     ),
     Row("FedSplit", FedSplit("uniform"), LIMIT, "consensus", rounds=300),
+    Row("FedDC, inside its stability region", FedDC("uniform", alpha=1.0), LIMIT, "consensus", rounds=300),
+    Row("FedDC, the authors' code", FedDC("uniform", alpha=1.0, variant="official"), LIMIT, "consensus", rounds=300),
+    Row("ProxSkip", ProxSkip("uniform"), LIMIT, "consensus", rounds=300),
 )
