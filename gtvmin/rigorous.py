@@ -24,6 +24,7 @@ from gtvmin.exact.integers import (
     nearest_float,
     on_grid,
     root_enclosure,
+    round_outward,
     sum_outward,
 )
 from gtvmin.exact.rows import row_duals
@@ -127,14 +128,15 @@ def _node_terms(data: ExactProblem, W: Array, duals: ExactDuals | None) -> tuple
         if value is None:
             infinite[i] = True
             continue
-        low[i] += value[0]
+        low[i] += round_outward(value[0], up=False)
         if value[1] is None:
             beyond[i] = True
             continue
-        high[i] += value[1]
+        high[i] += round_outward(value[1], up=True)
         if duals is not None:
             p = duals.p[rows]
-            terms[i] += value[1] + f.conjugate(p) - sum(a * b for a, b in zip(p, point, strict=True))
+            term = value[1] + f.conjugate(p) - sum(a * b for a, b in zip(p, point, strict=True))
+            terms[i] += round_outward(term, up=True)
     for i, (tilt, constant) in enumerate(zip(data.tilt, data.constant, strict=True)):
         linear = constant + sum(a * Fraction(w) for a, w in zip(tilt, W[i].tolist(), strict=False))
         low[i], high[i] = low[i] + linear, high[i] + linear

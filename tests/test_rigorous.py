@@ -19,7 +19,15 @@ from gtvmin.errors import CapabilityError
 from gtvmin.exact import duals as exact_duals
 from gtvmin.exact.data import exact_problem
 from gtvmin.exact.duals import feasible_duals
-from gtvmin.exact.integers import enclose, finest_grid, on_grid, root_enclosure, solve_exactly, sum_outward
+from gtvmin.exact.integers import (
+    enclose,
+    finest_grid,
+    on_grid,
+    root_enclosure,
+    round_outward,
+    solve_exactly,
+    sum_outward,
+)
 from gtvmin.penalties import HuberPenalty
 
 PENALTIES = [gtv.SquaredNorm(), gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf)]
@@ -130,6 +138,17 @@ def test_sums_are_enclosed(values: list[float]) -> None:
     exact = sum(map(Fraction, values), Fraction(0))
     assert low == -np.inf or Fraction(low) <= exact
     assert high == np.inf or Fraction(high) >= exact
+
+
+@given(st.integers(-(10**400), 10**400), st.integers(1, 10**400), st.integers(1, 200))
+def test_fractions_are_shortened_outward(top: int, bottom: int, digits: int) -> None:
+    exact = Fraction(top, bottom)
+    low, high = (round_outward(exact, up=up, digits=digits) for up in (False, True))
+    assert low <= exact <= high
+    assert high - low <= abs(exact) / 2 ** (digits - 1)
+    if low != exact:
+        assert low.denominator.bit_count() == 1
+        assert low.numerator.bit_length() <= digits + 2
 
 
 @given(st.integers(0, 10**80))
@@ -357,6 +376,10 @@ def nearest(top: int, bottom: int = 1) -> tuple[float, float]:
     return top / bottom, top / bottom
 
 
+def truncated(value: Fraction, *, up: bool) -> Fraction:
+    return Fraction(value.numerator * 2**30 // value.denominator, 2**30)
+
+
 def nearest_sum(values: np.ndarray) -> tuple[float, float]:
     return float(values.sum()), float(values.sum())
 
@@ -377,6 +400,7 @@ def rounded_strengths(original: Callable[..., object]) -> Callable[..., object]:
 FAULTS = {
     "terms rounded to nearest": (rigorous, "enclose", nearest),
     "sums rounded to nearest": (rigorous, "sum_outward", nearest_sum),
+    "terms shortened downwards": (rigorous, "round_outward", truncated),
     "residuals forgotten": (exact_duals, "_push", no_push),
     "capacities a little too large": (rigorous, "exact_problem", rounded_strengths(exact_problem)),
 }

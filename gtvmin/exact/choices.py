@@ -23,6 +23,8 @@ Forest = tuple[sparse.csr_array, dict[tuple[int, int], int]]
 
 # A least singular value below this share of the largest does not count as full rank.
 ROOT_CONDITION = 1e-8
+# Rows of more binary digits, those of large factors, are solved for only where others do not span enough.
+LONG = 256
 
 
 def choose_row_duals(data: ExactProblem, U: Array, rows: Array) -> Array:
@@ -99,6 +101,7 @@ def choose_basis(
             if values[-1] > max(best, ROOT_CONDITION * values[0]):
                 best, chosen = float(values[-1]), mine
     room = np.array([_room(data, r, float(duals[r])) for r in own_rows[chosen].tolist()])
+    room[_lengths(data, own_rows[chosen]) > LONG] *= 0.1
     order = qr((room[:, None] * unit[chosen]).T, mode="r", pivoting=True)[1]
     basis = own_rows[chosen[order[: min(dim, len(order))]]]
     return basis, int(data.owner[basis[0]])
@@ -108,6 +111,13 @@ def _room(data: ExactProblem, row: int, dual: float) -> float:
     """How freely a row's dual can move: one without bounds, at most a tenth with them."""
     room = float(np.abs(dual - data.bounds[row]).min())
     return 1.0 if np.isinf(room) else 0.1 * min(1.0, room)
+
+
+def _lengths(data: ExactProblem, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Binary digits of the longest entry of each row, less those that the grid of all rows added."""
+    numbers = [[abs(value) for value in row if value] for row in data.lattice[rows].tolist()]
+    spans = [max(row).bit_length() - min((v & -v).bit_length() for v in row) for row in numbers]
+    return np.array(spans, dtype=np.int64)
 
 
 def choose_forest(data: ExactProblem, U: Array, kept: NDArray[np.bool_]) -> Forest:

@@ -17,6 +17,7 @@ __all__ = [
     "nearest_float",
     "on_grid",
     "root_enclosure",
+    "round_outward",
     "solve_exactly",
     "sum_outward",
 ]
@@ -70,6 +71,18 @@ def nearest_float(value: Fraction) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def round_outward(value: Fraction, *, up: bool, digits: int = 192) -> Fraction:
+    """A dyadic fraction of that many binary digits above or below, or the fraction itself.
+
+    Sums of them have short denominators, whereas those of many fractions have the product of all.
+    """
+    top, bottom = value.numerator, value.denominator
+    shift = digits + bottom.bit_length() - top.bit_length()
+    if bottom.bit_length() <= digits or shift < 0:
+        return value
+    return Fraction(-((-top << shift) // bottom) if up else (top << shift) // bottom, 1 << shift)
+
+
 def sum_outward(values: Array) -> tuple[float, float]:
     """Enclosure of the exact sum of floats; infinite if one of them is."""
     if not np.isfinite(values).all():
@@ -89,11 +102,35 @@ def root_enclosure(square: int, digits: int = 120) -> tuple[int, int, int]:
 def solve_exactly(columns: IntegerArray, right: IntegerArray) -> list[Fraction] | None:
     """A rational solution x of ``columns @ x = right`` for integer arrays (d, k) and (d,), None if there is none.
 
-    Fraction-free elimination (E. H. Bareiss, "Sylvester's Identity and Multistep Integer-Preserving Gaussian
+    Equations with one unknown are solved first: rows of triangular factors, with long entries, need no more.  Then
+    fraction-free elimination (E. H. Bareiss, "Sylvester's Identity and Multistep Integer-Preserving Gaussian
     Elimination" (1968)); unknowns that nothing determines are zero.
     """
-    table = np.column_stack([columns, right]).astype(object)
     d, k = columns.shape
+    solution, rest = [Fraction(0)] * k, [Fraction(value) for value in right.tolist()]
+    unknown = {r: set(np.flatnonzero(columns[r]).tolist()) for r in range(d)}
+    while (alone := next((r for r in unknown if len(unknown[r]) == 1), None)) is not None:
+        (c,) = unknown.pop(alone)
+        solution[c] = rest[alone] / columns[alone, c]
+        for r in unknown:
+            if c in unknown[r]:
+                rest[r] -= solution[c] * columns[r, c]
+                unknown[r].remove(c)
+    left = sorted(set().union(*unknown.values()))
+    table = np.array(
+        [[columns[r, c] * rest[r].denominator for c in left] + [rest[r].numerator] for r in unknown], dtype=object
+    ).reshape(len(unknown), len(left) + 1)
+    others = _eliminate(table)
+    if others is None:
+        return None
+    for c, value in zip(left, others, strict=True):
+        solution[c] = value
+    return solution
+
+
+def _eliminate(table: IntegerArray) -> list[Fraction] | None:
+    """A solution of the equations in the rows of a table, right-hand sides last."""
+    d, k = table.shape[0], table.shape[1] - 1
     pivots: list[int] = []
     last = 1
     for column in range(k):
