@@ -49,7 +49,7 @@ class CvxpyLoss(SelectionLoss):
 
     The conjugate in a certificate is the bound of the solver's dual point, with the residual of its equations charged
     at the size of the primal point: an upper estimate to the solver's accuracy (about 1e-9 of the parts of the loss),
-    not a theorem.
+    not a theorem.  Nothing exact is known about an expression, so that ``certify(..., rigorous=True)`` refuses it.
 
     The function cannot be written to a file.  Its part of a problem's hash is that of the cone program's numbers, which
     other versions of CVXPY may arrange differently.
