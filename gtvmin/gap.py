@@ -85,11 +85,11 @@ def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
         rounding += float(_product_rounding(term, W, rows, dual).sum())
         size += float(np.abs(term.function.conjugate(dual)).sum())
     # what is left of the linear conditions shifts the bound by <off_i, w_i* - w_i>; how large w_i* is the duals tell
-    left = np.maximum(off, EPS * throughput) + form.quadratic.linear_rounding
-    left = float(np.where(form.quadratic.full_span, 0.0, left).sum())
+    uncertain = np.maximum(off, EPS * throughput) + form.quadratic.linear_rounding(inside)
+    left = float(uncertain[~form.quadratic.full_span].sum())
     share = float((off / np.where(throughput > 0, throughput, 1.0)).max(initial=0.0))
     total = rounding + share * size + (left * _reach(form, W, U, inside) if left > 0 else 0.0)
-    return np.inf if np.isnan(total) else total  # numbers beyond the range of doubles
+    return np.inf if np.isnan(total) else float(total)  # numbers beyond the range of doubles
 
 
 def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:

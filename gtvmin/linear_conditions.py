@@ -18,13 +18,17 @@ Metric = Callable[[Array], Array]
 """How freely the rows of a term may move: a positive semidefinite map of them."""
 
 EPS = float(np.finfo(float).eps)
-# A residual in a device's linear conditions below this share of what flows through it is rounding, and charged as such.
-SPAN_TOLERANCE = 64 * EPS
+# A residual in a device's linear conditions below this share of what flows through it is accepted, and charged.
+SPAN_TOLERANCE = 1e-12
+# It is rounding, and not worth another move, below this share.
+ROUNDING = 256 * EPS
 # Conjugate gradients stop at this share of the norm of all duals, or of the residual that is no rounding.
 CG_TOLERANCE = 1e-13
 REFINED_SHARE = 1e-3
 REFINEMENTS = 4
 CG_LIMIT = 1000
+# Growth of the squared residual at which they are given up.
+RUNAWAY = 1e2
 # How far a saturated row may still move outwards: near the optimum a smaller share is better.
 FACE_FLOOR = 1e-4
 
@@ -45,7 +49,7 @@ def violations(form: StandardForm, U: Duals) -> Array:
     """Components of the net duals outside their spans where these are no rounding, zero elsewhere."""
     S = -form.adjoint(U)
     _, off, throughput = span_residual(form, U)
-    return np.where((off > SPAN_TOLERANCE * throughput)[:, None], form.quadratic.project_dual(S) - S, 0.0)
+    return np.where((off > ROUNDING * throughput)[:, None], form.quadratic.project_dual(S) - S, 0.0)
 
 
 def _norm(U: Duals) -> float:
@@ -92,7 +96,8 @@ def _least_moves(
 ) -> tuple[Duals, int]:
     """Moves ``M_k K_k v`` with v from conjugate gradients on ``N sum_k K_k^T M_k K_k N v = residual``.
 
-    N are the projections onto the complements of the spans.
+    N are the projections onto the complements of the spans.  A residual that is rounding may be out of reach of all
+    moves: then v is the best before the iteration runs away.
     """
     quadratic = form.quadratic
 
@@ -103,12 +108,13 @@ def _least_moves(
     for term, metric in zip(form.terms, metrics, strict=True):
         weights += term.map.at_nodes(metric(np.ones((term.map.n_rows, term.map.width))).mean(axis=1))
     scale = np.where(weights > 0, weights, 1.0)[:, None]
-    v = np.zeros((form.n_nodes, form.dim))
+    v = best = np.zeros((form.n_nodes, form.dim))
     scaled = residual / scale
     direction = scaled
     product = dot(residual, scaled)
-    products = 0
-    while products < limit and dot(residual, residual) > target**2:
+    products, size = 0, dot(residual, residual)
+    least = size
+    while products < limit and target**2 < size <= RUNAWAY * least:
         image = quadratic.complement(form.adjoint(moves(direction)))
         curvature = dot(direction, image)
         if curvature <= 0 or product <= 0:  # squares of tiny numbers vanish
@@ -119,5 +125,7 @@ def _least_moves(
         scaled = residual / scale
         previous, product = product, dot(residual, scaled)
         direction = scaled + (product / previous) * direction
-        products += 1
-    return moves(v), products
+        products, size = products + 1, dot(residual, residual)
+        if size < least:
+            least, best = size, v
+    return moves(best), products

@@ -135,9 +135,8 @@ class BlockFunction:
         """How much ``fenchel_young(W, S)`` changes if S is off by an error of the same shape; zero where unknown."""
         return np.zeros(self.n_rows)
 
-    @property
-    def linear_rounding(self) -> Array:
-        """By how much the linear part of each block may be off, (n_rows,)."""
+    def linear_rounding(self, S: Array) -> Array:
+        """By how much the linear part of each block may be off where S is a gradient, (n_rows,)."""
         return np.zeros(self.n_rows)
 
     def conjugate_gradient(self, S: Array) -> Array:

@@ -147,7 +147,7 @@ def test_c57_weather_stations(shared_data: Path, alpha: float, optimum: float) -
         station: half_squares(np.column_stack([days.tmin, np.ones(len(days))]), days.tmax)
         for station, days in table.groupby("station")
     }
-    solution = gtv.NetworkLasso(network, losses, lam=alpha).solve(gap=1e-8)
+    solution = gtv.NetworkLasso(network, losses, lam=alpha).solve(gap=1e-10)
     assert solution.is_certified
     assert solution.objective == pytest.approx(optimum, rel=2e-8)
     if alpha == 10.0:

@@ -10,6 +10,7 @@ import os
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gtvmin.dual_repair import best_dual, complete_duals
@@ -21,8 +22,10 @@ from test_language import LOSSES, PENALTIES, instance
 
 TABLE = Path(__file__).parents[1] / "docs" / "tightness.md"
 MOST = 10.0
-# Added to the suboptimality, relative to the optimum: what is below it is not told apart.
+# Added to the suboptimality, relative to the optimum, or to the objective of zero parameters: what is below is not told
+# apart.
 RESOLUTION = 1e-9
+EPS = float(np.finfo(float).eps)
 SAMPLE = [
     ("SquaredError", "Norm(2)"),
     ("SquaredError, 2 rows", "Norm(1)"),
@@ -53,7 +56,8 @@ def worst_ratio(loss: str, penalty: str) -> float:
 
     result = run(make_solver("adaptive_primal_dual"), form, stop=watch, max_iter=20_000)
     optimum = result.history[-1].primal - 0.5 * result.history[-1].gap
-    size = RESOLUTION * max(abs(optimum), 1e-12)
+    zero_model = form.objective(monitor.domain.project(np.zeros((form.n_nodes, form.dim))))
+    size = max(RESOLUTION * abs(optimum), EPS * abs(zero_model))
     return max(
         (primal - dual) / (max(primal - optimum, 0.0) + size) for primal, dual in stages[min(2, len(stages) - 1) :]
     )

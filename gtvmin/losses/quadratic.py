@@ -324,10 +324,10 @@ class QuadraticBlocks(BlockFunction):
         of_matrix = units * length * (values[:, -1] * length + np.linalg.norm(rotated, axis=1))
         return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
-    @cached_property
-    def linear_rounding(self) -> Array:
-        """Rounding of the linear terms as sums, and what the rows say in directions that are taken for null."""
-        lost = self._sum_rows((2.0 * self.weight * self.y)[:, None] * self._null_rows)
+    def linear_rounding(self, S: Array) -> Array:
+        """Rounding of the linear terms as sums, and the slope in directions that are taken for null."""
+        residual = self._residual(self.conjugate_gradient(S))
+        lost = self._sum_rows((2.0 * self.weight * residual)[:, None] * self._null_rows)
         return np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1) + np.linalg.norm(lost, axis=1))
 
     @cached_property
