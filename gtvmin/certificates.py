@@ -195,7 +195,8 @@ def certify(
     -----
     A rigorous ``gap`` is a theorem about the declared numbers, and so are ``primal`` (at least ``P(W)``), ``dual`` (at
     most ``min P``), ``per_node`` and ``per_edge``; ``radius`` also rests on constants of strong convexity computed in
-    double precision.  ``U`` is then rounded from the exact flows.
+    double precision.  ``U`` is then rounded from the exact flows.  Constraints on parameters are judged without any
+    tolerance, see :func:`gtvmin.rigorous.rigorous_bound`.
 
     Weak duality and Fenchel-Young: R. T. Rockafellar, "Convex Analysis" (1970), Theorem 31.1.
 

@@ -87,6 +87,7 @@ def rigorous_bound(problem: GTVMin, W: Array, U: Array, duals: Duals) -> Rigorou
     The bound holds for the problem as it was declared, with ``1/m`` and ``alpha A_e`` the exact rational numbers.  On a
     stochastic block model with 2,000 devices in 10 dimensions and 10,000 edges it takes about 2 s (the plain
     certificate 0.03 s) and is as tight: 1.5638e-7 against 1.5644e-7, which holds an estimate of rounding of 5e-11.
+    4,000 data points of logistic losses on 200 devices take 0.6 s, of multinomial ones with three classes 1.1 s.
 
     Constraints on parameters (Affine, Simplex, Ball) are judged exactly as well: few doubles solve an equation, and
     half of those on a sphere are outside; their gap is infinite.  Parameters W on the sphere of a ball are inside
