@@ -94,6 +94,7 @@ def main(
         for rank in range(3)  # where the time runs out, it does for what comes last
         for name in problems
         for one in chosen
+        if name[0] in one.letters
         if rank == (0 if one.name == "auto" or one.kind == "plain" else 1 if one.kind == "peer" else 2)
     ]  # fmt: skip
     try:

@@ -36,12 +36,15 @@ class Contender:
         Runs it.
     module : str, optional
         What has to be installed for it.
+    letters : str
+        First letters of the instances at which it may be tried; the others it cannot express.
     """
 
     name: str
     kind: Kind
     measure: Measure
     module: str | None = None
+    letters: str = "ABCDEp"
 
     @property
     def is_installed(self) -> bool:
@@ -87,13 +90,13 @@ def contenders() -> dict[str, Contender]:
     """All of them: the package's solvers, the plain methods, the peers."""
     ours = [Contender(name, "gtvmin", registered(name)) for name in ("auto", *solver_names())]
     baselines = [
-        Contender("plain_pdhg", "plain", plain.trajectory(plain.PlainPrimalDual)),
-        Contender("plain_admm", "plain", plain.trajectory(plain.PlainADMM)),
-        Contender("plain_cg", "plain", linear.plain_cg),
+        Contender("plain_pdhg", "plain", plain.trajectory(plain.PlainPrimalDual), letters="ABDp"),
+        Contender("plain_admm", "plain", plain.trajectory(plain.PlainADMM), letters="ABDp"),
+        Contender("plain_cg", "plain", linear.plain_cg, letters="C"),
     ]
     peers = [
-        Contender("pyamg", "peer", linear.multigrid, "pyamg"),
-        *(Contender(name.lower(), "peer", conic.conic(name), name.lower()) for name in conic.OPTIONS),
-        Contender("pdlp", "peer", conic.pdlp, "ortools"),
+        Contender("pyamg", "peer", linear.multigrid, "pyamg", "C"),
+        *(Contender(name.lower(), "peer", conic.conic(name), name.lower(), "ABCDE") for name in conic.OPTIONS),
+        Contender("pdlp", "peer", conic.pdlp, "ortools", "ABCDE"),
     ]
     return {contender.name: contender for contender in (*ours, *baselines, *peers)}

@@ -172,7 +172,7 @@ def test_the_command_writes_all_files_and_merges(tmp_path: Path, monkeypatch: py
         "images",
     }
     assert images == {"benchmark-D-small.png"}
-    absent = Contender("pyamg", "peer", linear.multigrid, "no_such_module")
+    absent = Contender("pyamg", "peer", linear.multigrid, "no_such_module", "D")
     monkeypatch.setattr(command, "contenders", lambda: {"pyamg": absent})
     CliRunner().invoke(command.main, [*options, "--solvers", "pyamg"], catch_exceptions=False)
     with (tmp_path / "benchmarks.csv").open() as stream:
@@ -189,3 +189,14 @@ def test_unknown_names_are_refused() -> None:
     result = CliRunner().invoke(command.main, ["--instances", "A1,Z9"])
     assert result.exit_code == 2
     assert "Z9 is not among A1" in result.output
+
+
+def test_nobody_is_sent_where_letters_say_it_cannot_go() -> None:
+    """And wherever one is not sent, it could indeed not have gone."""
+    tiny = {letter: next(name for name in INSTANCES if name[0] == letter) for letter in "ABCDE"}
+    for contender in contenders().values():
+        if contender.kind == "plain":
+            for letter in set("ABCDE") - set(contender.letters):
+                problem = make_instance(tiny[letter], small=True)
+                with pytest.raises(DoesNotFit):
+                    next(iter(contender.measure(problem, None, GAPS, 1.0)))
