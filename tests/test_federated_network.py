@@ -25,7 +25,7 @@ from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.fed_relax import FedRelax, contraction_factors, greedy_colours
 from gtvmin.solvers.federated.fed_sgd import FedSGD
 from gtvmin.solvers.federated.minibatch import Minibatch
-from gtvmin.solvers.federated.neighbours import Neighbourhood
+from gtvmin.solvers.federated.neighbours import Neighbourhood, largest_eigenvalue
 from gtvmin.solvers.federated.participation import Bernoulli, UniformSample
 from gtvmin.solvers.standard_form import Point
 
@@ -291,3 +291,16 @@ def faulty_limit(change: str) -> np.ndarray:
 @pytest.mark.parametrize("change", ["factor 2 lost", "alpha dropped"])
 def test_planted_faults_move_the_limit(change: str) -> None:
     assert np.abs(faulty_limit(change) - best(problem_q())).max() > 1e-2
+
+
+def test_the_largest_eigenvalue_of_a_large_network_is_bounded_closely() -> None:
+    """Above 200 devices it is computed to a per cent, on the safe side."""
+    rng = np.random.default_rng(0)
+    pairs = np.unique(np.sort(rng.integers(0, 400, (1200, 2)), axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+    net = gtv.FLNetwork.from_edges(pairs, weights=rng.uniform(0.5, 2, len(pairs)), nodes=range(400))
+    losses = [gtv.SquaredDistance([0.0, 0.0])] * 400
+    truth = np.linalg.eigvalsh(net.laplacian().toarray())[-1]
+    for penalty in (gtv.SquaredNorm(), gtv.Partial(gtv.SquaredNorm(), [0])):
+        problem = gtv.GTVMin(net, losses, penalty=penalty, alpha=0.5)
+        assert truth <= largest_eigenvalue(form_of(problem)) <= 1.02 * truth

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +63,8 @@ class DataPoints:
 
     def gradient(self, W: Array) -> Array:
         """Gradients of all devices at the rows of W, in one pass over the data."""
-        from .kernels import gradients
-
-        out: Array = gradients(np.ascontiguousarray(W), *self._table, self.starts, self.diagonal, self.tilt)
-        return out
+        one = np.ones(self.n_nodes)
+        return self._passes(W, one.astype(np.int64), one, None, 0.0, W, True)
 
     def batch_gradient(self, W: Array, rows: IntArray) -> Array:
         """Unbiased gradients from the data points ``rows`` (n_nodes, size), positions in the table; -1 stands for none.
@@ -79,20 +78,35 @@ class DataPoints:
         )
         return out
 
-    def descend(self, W: Array, steps: IntArray, rate: Array, linear: Array, mu: float, anchor: Array) -> Array:
+    def descend(self, W: Array, steps: IntArray, rate: Array, linear: Array | None, mu: float, anchor: Array) -> Array:
         """Gradient steps ``w -= rate_i (grad f_i(w) + linear_i + mu (w - anchor_i))``, ``steps_i`` of them.
 
         A device makes all of its steps while its data are in the cache.
         """
-        from .kernels import descend
+        return self._passes(W, steps, rate, linear, mu, anchor, False)
 
-        arrays = (np.ascontiguousarray(part) for part in (W, linear, anchor))
-        start, linear, anchor = arrays
-        out: Array = descend(
-            start, *self._table, self.starts, self.diagonal, self.tilt, steps, rate, linear, float(mu), anchor
-        )
+    def _passes(
+        self, W: Array, steps: IntArray, rate: Array, linear: Array | None, mu: float, anchor: Array, gradients: bool
+    ) -> Array:
+        from .kernels import passes
+
+        start = np.ascontiguousarray(W)
+        pivot = start if anchor is W else np.ascontiguousarray(anchor)
+        shifted = linear is not None or mu != 0
+        shift = np.zeros_like(start) if shifted and linear is None else start if linear is None else linear
+        table = (*self._table, self.starts, self._has_remainder, self.diagonal, self.tilt)
+        moves = (steps, rate, shifted, np.ascontiguousarray(shift), float(mu), pivot, gradients)
+        out: Array = passes(start, *table, *moves)
         return out
 
+    @cached_property
+    def _has_remainder(self) -> bool:
+        return bool(self.diagonal.any() or self.tilt.any())
+
+    @cached_property
+    def _squared(self) -> bool:
+        return bool((self.kind == SQUARED).all())
+
     @property
-    def _table(self) -> tuple[Array, Array, Array, IntArray, Array]:
-        return self.X, self.y, self.weight, self.kind, self.parameter
+    def _table(self) -> tuple[Array, Array, Array, IntArray, Array, bool]:
+        return self.X, self.y, self.weight, self.kind, self.parameter, self._squared

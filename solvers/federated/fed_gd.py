@@ -58,10 +58,9 @@ class FedGD:
 
     def step(self, form: StandardForm, state: FedGDState) -> FedGDState:
         """Lines 3-5: share with the neighbours, then ``w_i -= eta (g_i + 2 alpha sum_j A_ij (w_i - w_j))``."""
-        pull = np.zeros_like(state.W)
-        for term in form.couplings:
-            pull += term.map.adjoint(term.function.gradient(term.map.apply(state.W)))
-        return replace(state, W=state.W - state.eta[:, None] * (gradient(form, state.W) + pull))
+        W, hood = state.W, state.neighbours
+        pull = coupling_gradient(form, W) if hood is None else hood.laplacian @ W
+        return replace(state, W=W - state.eta[:, None] * (gradient(form, W) + pull))
 
     def update(self, form: StandardForm, state: FedGDState, W: Array, heard: Array) -> Array:
         """New parameters of every device from its own and what came over the directed edges, fresh or stale.
@@ -81,6 +80,14 @@ class FedGD:
     def traffic(self, form: StandardForm, state: FedGDState) -> Traffic:
         """One vector over each edge, each way, and one gradient a device."""
         return edge_traffic(form, *directed_edges(form), gradients=1.0)
+
+
+def coupling_gradient(form: StandardForm, W: Array) -> Array:
+    """Gradient of all couplings."""
+    pull = np.zeros_like(W)
+    for term in form.couplings:
+        pull += term.map.adjoint(term.function.gradient(term.map.apply(W)))
+    return pull
 
 
 def network_step_bound(form: StandardForm, eta: ArrayLike | None) -> Array:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .fed_gd import network_step_bound
+from .fed_gd import coupling_gradient, network_step_bound
 from .ledger import Traffic, edge_traffic
 from .local_steps import data_points
 from .minibatch import Minibatch
@@ -84,8 +84,7 @@ class FedSGD:
         if data is None:
             raise ValueError("FedSGD needs a form with data points")
         g = data.batch_gradient(state.W, self._batch.rows(data, state.keys, state.round, 0, 1))
-        for term in form.couplings:
-            g += term.map.adjoint(term.function.gradient(term.map.apply(state.W)))
+        g += coupling_gradient(form, state.W)
         fade = 1.0 if self.half_life is None else 1.0 / (1.0 + state.round / self.half_life)
         return replace(state, W=state.W - fade * state.eta[:, None] * g, round=state.round + 1)
 

@@ -1,6 +1,7 @@
 """Compiled passes over the data points of all devices.  Importing this module imports numba.
 
-Sums run in a fixed order and without fast-math: a repeated run gives the same bits.
+Sums run in a fixed order and without fast-math: a repeated run gives the same bits.  The loops over rows are written
+out where they are needed: a helper that takes arrays costs more than a device's rows, even if it is inlined.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from numpy.typing import NDArray
 
 from ..linear_maps import Array
 
-__all__ = ["batch_gradients", "descend", "gradients"]
+__all__ = ["batch_gradients", "passes"]
 
 IntArray = NDArray[np.int64]
 
 
-# Inlined: a call that passes arrays costs more than a row.
 @njit(inline="always")  # type: ignore[untyped-decorator]
 def _slope(kind: int, t: float, y: float, weight: float, parameter: float) -> float:
     """Derivative of a row's function at t."""
@@ -28,66 +28,65 @@ def _slope(kind: int, t: float, y: float, weight: float, parameter: float) -> fl
     return 2.0 * weight * residual
 
 
-@njit(inline="always")  # type: ignore[untyped-decorator]
-def _add_rows(
-    X: Array,
-    y: Array,
-    weight: Array,
-    kind: IntArray,
-    parameter: Array,
-    first: int,
-    last: int,
-    W: Array,
-    G: Array,
-    i: int,
-    k: int,
-) -> None:
-    """Add to ``G[k]`` the gradient of rows first to last at ``W[i]``, four at a time to keep the processor busy."""
-    dim = W.shape[1]
-    r = first
-    while r + 4 <= last:
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for j in range(dim):
-            a += X[r, j] * W[i, j]
-            b += X[r + 1, j] * W[i, j]
-            c += X[r + 2, j] * W[i, j]
-            d += X[r + 3, j] * W[i, j]
-        a = _slope(kind[r], a, y[r], weight[r], parameter[r])
-        b = _slope(kind[r + 1], b, y[r + 1], weight[r + 1], parameter[r + 1])
-        c = _slope(kind[r + 2], c, y[r + 2], weight[r + 2], parameter[r + 2])
-        d = _slope(kind[r + 3], d, y[r + 3], weight[r + 3], parameter[r + 3])
-        for j in range(dim):
-            G[k, j] += (a * X[r, j] + b * X[r + 1, j]) + (c * X[r + 2, j] + d * X[r + 3, j])
-        r += 4
-    while r < last:
-        t = 0.0
-        for j in range(dim):
-            t += X[r, j] * W[i, j]
-        t = _slope(kind[r], t, y[r], weight[r], parameter[r])
-        for j in range(dim):
-            G[k, j] += t * X[r, j]
-        r += 1
-
-
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def gradients(
+def passes(
     W: Array,
     X: Array,
     y: Array,
     weight: Array,
     kind: IntArray,
     parameter: Array,
+    squared: bool,
     starts: IntArray,
+    remainder: bool,
     diagonal: Array,
     tilt: Array,
+    steps: IntArray,
+    rate: Array,
+    shifted: bool,
+    linear: Array,
+    mu: float,
+    anchor: Array,
+    gradients: bool,
 ) -> Array:
-    """Gradients of all devices."""
+    """Local gradient steps of all devices; or, if ``gradients``, just what the first of them would go along.
+
+    A device makes all of its steps while its data are in the cache.
+    """
     n, dim = W.shape
-    out = np.empty((n, dim))
+    out, g = W.copy(), np.empty(dim)
     for i in range(n):
-        for j in range(dim):
-            out[i, j] = diagonal[i, j] * W[i, j] + tilt[i, j]
-        _add_rows(X, y, weight, kind, parameter, starts[i], starts[i + 1], W, out, i, i)
+        for _ in range(steps[i]):
+            g[:] = 0.0
+            if remainder:
+                for j in range(dim):
+                    g[j] = diagonal[i, j] * out[i, j] + tilt[i, j]
+            if shifted:
+                for j in range(dim):
+                    g[j] += linear[i, j] + mu * (out[i, j] - anchor[i, j])
+            first = starts[i]
+            if squared:
+                # two rows at a time and without a look at their kinds, which would take half as long again
+                pairs = (starts[i + 1] - first) // 2
+                for r in range(first, first + 2 * pairs, 2):
+                    s, t = 0.0, 0.0
+                    for j in range(dim):
+                        s += X[r, j] * out[i, j]
+                        t += X[r + 1, j] * out[i, j]
+                    s = 2.0 * weight[r] * (s - y[r])
+                    t = 2.0 * weight[r + 1] * (t - y[r + 1])
+                    for j in range(dim):
+                        g[j] += s * X[r, j] + t * X[r + 1, j]
+                first += 2 * pairs
+            for r in range(first, starts[i + 1]):
+                t = 0.0
+                for j in range(dim):
+                    t += X[r, j] * out[i, j]
+                t = _slope(kind[r], t, y[r], weight[r], parameter[r])
+                for j in range(dim):
+                    g[j] += t * X[r, j]
+            for j in range(dim):
+                out[i, j] = g[j] if gradients else out[i, j] - rate[i] * g[j]
     return out
 
 
@@ -99,61 +98,32 @@ def batch_gradients(
     weight: Array,
     kind: IntArray,
     parameter: Array,
+    squared: bool,
     starts: IntArray,
     ends: IntArray,
     diagonal: Array,
     tilt: Array,
     rows: IntArray,
 ) -> Array:
-    """Gradients from drawn data points, and from all of the remainder."""
+    """Gradients from drawn data points, and from all rows of the remainder."""
     n, dim = W.shape
     out = np.empty((n, dim))
     for i in range(n):
-        for j in range(dim):
-            out[i, j] = diagonal[i, j] * W[i, j] + tilt[i, j]
-        _add_rows(X, y, weight, kind, parameter, ends[i], starts[i + 1], W, out, i, i)
         drawn = 0
         for k in range(rows.shape[1]):
             if rows[i, k] >= 0:
                 drawn += 1
-        for k in range(rows.shape[1]):
-            r = rows[i, k]
+        for j in range(dim):
+            out[i, j] = diagonal[i, j] * W[i, j] + tilt[i, j]
+        rest = starts[i + 1] - ends[i]
+        for k in range(rest + rows.shape[1]):
+            r = ends[i] + k if k < rest else rows[i, k - rest]
             if r >= 0:
                 t = 0.0
                 for j in range(dim):
                     t += X[r, j] * W[i, j]
-                t = _slope(kind[r], t, y[r], weight[r], parameter[r]) * ((ends[i] - starts[i]) / drawn)
+                t = _slope(kind[r], t, y[r], weight[r], parameter[r])
+                t *= 1.0 if k < rest else (ends[i] - starts[i]) / drawn
                 for j in range(dim):
                     out[i, j] += t * X[r, j]
-    return out
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def descend(
-    W: Array,
-    X: Array,
-    y: Array,
-    weight: Array,
-    kind: IntArray,
-    parameter: Array,
-    starts: IntArray,
-    diagonal: Array,
-    tilt: Array,
-    steps: IntArray,
-    rate: Array,
-    linear: Array,
-    mu: float,
-    anchor: Array,
-) -> Array:
-    """Local gradient steps of all devices."""
-    n, dim = W.shape
-    out = W.copy()
-    g = np.empty((1, dim))
-    for i in range(n):
-        for _ in range(steps[i]):
-            for j in range(dim):
-                g[0, j] = diagonal[i, j] * out[i, j] + tilt[i, j] + linear[i, j] + mu * (out[i, j] - anchor[i, j])
-            _add_rows(X, y, weight, kind, parameter, starts[i], starts[i + 1], out, g, i, 0)
-            for j in range(dim):
-                out[i, j] -= rate[i] * g[0, j]
     return out

@@ -82,10 +82,9 @@ def descend(
         W is not changed.
     """
     data = data_points(form)
-    correction = np.zeros((form.n_nodes, form.dim)) if linear is None else linear
     pivot = W if anchor is None else anchor
     if batch is None and data is not None:
-        return data.descend(W, steps, rate, correction, mu, pivot)
+        return data.descend(W, steps, rate, linear, mu, pivot)
     most = int(steps.max(initial=0))
     for k in range(most):
         if batch is None:
@@ -94,6 +93,7 @@ def descend(
             raise ValueError("minibatches need a form with data points and the devices' keys")
         else:
             g = data.batch_gradient(W, batch.rows(data, keys, round, k, most))
-        move = rate[:, None] * (g + correction + mu * (W - pivot))
+        g = g + mu * (W - pivot) + (0.0 if linear is None else linear)
+        move = rate[:, None] * g
         W = W - np.where((k < steps)[:, None], move, 0.0)
     return np.array(W)

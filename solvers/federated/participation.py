@@ -128,7 +128,7 @@ def server_average(model: Array, local: Array, p: Array, counts: Array, expected
         return model
     if expected is None:
         share = share / share.sum()
-    return np.asarray(model + np.einsum("i,ij->j", share, local - model))
+    return np.asarray((1.0 - share.sum()) * model + np.einsum("i,ij->j", share, local))
 
 
 def _within(size: int, n: int | None) -> int:
