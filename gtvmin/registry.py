@@ -16,6 +16,7 @@ BUILT_IN = {
     "adaptive_primal_dual": "gtvmin.solvers.adaptive_primal_dual:AdaptivePrimalDual",
     "admm": "gtvmin.solvers.admm:ADMM",
     "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
+    "newton_multipliers": "gtvmin.solvers.newton_multipliers:NewtonMultipliers",
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
 }
 

@@ -42,7 +42,11 @@ class Solver(Protocol[State]):
     """
 
     requires: ClassVar[frozenset[str]]
-    """What it needs of the two functions, such as ``local.prox``."""
+    """What it needs of the two functions, such as ``local.prox``.
+
+    A solver whose steps are dear may also have an attribute ``first_check``, after how many of them its point is first
+    worth an assessment.
+    """
 
     def init(self, form: StandardForm, start: Point | None) -> State:
         """State before the first step."""
@@ -132,7 +136,7 @@ def run(
     state = solver.init(form, start)
     status = Status.ITERATION_LIMIT
     assessment = stop(_finite(solver.point(form, state)), 0)
-    iteration, next_check = 0, 1
+    iteration, next_check, first_check = 0, 1, getattr(solver, "first_check", FIRST_CHECK)
     try:
         while True:
             ended = None if observe is None else observe(state, iteration)
@@ -157,7 +161,7 @@ def run(
                     break
                 if iteration >= max_iter:
                     break
-                next_check = iteration + check_every if check_every else _next_check(iteration)
+                next_check = iteration + check_every if check_every else _next_check(iteration, first_check)
             state = solver.step(form, state)
             iteration += 1
     except KeyboardInterrupt:
@@ -165,8 +169,8 @@ def run(
     return Result(assessment.point, status, iteration, time.perf_counter() - began, tuple(history))
 
 
-def _next_check(iteration: int) -> int:
-    return FIRST_CHECK if iteration < FIRST_CHECK else int(np.ceil(CHECK_GROWTH * iteration))
+def _next_check(iteration: int, first: int) -> int:
+    return first if iteration < first else int(np.ceil(CHECK_GROWTH * iteration))
 
 
 def _is_finite(point: Point) -> bool:

@@ -28,7 +28,7 @@ def dot(a: Array, b: Array) -> float:
     return float(np.einsum("ij,ij->", a, b))
 
 
-ALL_CAPABILITIES = frozenset({"gradient", "prox", "conjugate", "quadratic"})
+ALL_CAPABILITIES = frozenset({"gradient", "prox", "conjugate", "quadratic", "second_derivative", "prox_derivative"})
 
 
 class BlockFunction:
@@ -42,7 +42,7 @@ class BlockFunction:
     n_rows, dim : int
         Number of blocks and length of each.
     capabilities : frozenset of str
-        Subset of ``{"gradient", "prox", "conjugate", "quadratic"}``.
+        Subset of ``{"gradient", "prox", "conjugate", "quadratic", "second_derivative", "prox_derivative"}``.
     strong_convexity : array (n_rows,)
         ``mu_i >= 0`` such that ``f_i - mu_i/2 ||.||^2`` is convex.
     smoothness : array (n_rows,)
@@ -92,6 +92,14 @@ class BlockFunction:
         """One subgradient of every block: the gradient where there is one."""
         return self.gradient(W)
 
+    def second_derivative(self, W: Array) -> Array:
+        """Second derivatives of functions of one number, one of the generalised ones at a kink of the slope."""
+        raise NotImplementedError
+
+    def majorant(self, W: Array) -> Array:
+        """Curvatures for a cautious Newton step: larger ones, where second derivatives vanish too soon to trust."""
+        return self.second_derivative(W)
+
     def prox(self, V: Array, step: Array) -> Array:
         """``argmin_w f_i(w) + ||w - v_i||^2 / (2 step_i)`` for every row."""
         return self.prox_operator(step)(V)
@@ -113,6 +121,10 @@ class BlockFunction:
         scale = step[:, None]
         inner = self.prox_operator(1.0 / step)
         return lambda V: V - scale * inner(V / scale)
+
+    def conjugate_prox_derivative(self, V: Array, step: Array) -> tuple[Array, Array]:
+        """A generalised derivative of ``prox_{step f^*}`` at V, ``diag(a_i) - n_i n_i^T`` for every row: a and n."""
+        raise NotImplementedError
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """``f_i(w_i) + f_i^*(s_i) - <s_i, w_i>``, each at least zero.
@@ -297,10 +309,11 @@ class StandardForm:
     def capabilities(self) -> frozenset[str]:
         """What the functions offer: ``local.prox``, ``terms.prox``, ``couplings.quadratic``, ``coupling.prox``, ...
 
-        ``coupling.*`` is there only for one plain coupling, ``couplings.*`` and ``terms.*`` if all of them have it.
+        ``coupling.*`` is there only for one plain coupling, ``couplings.*``, ``rows.*`` and ``terms.*`` if all of them
+        have it.
         """
         names = {f"local.{name}" for name in self.local.capabilities}
-        for prefix, group in (("terms", self.terms), ("couplings", self.couplings)):
+        for prefix, group in (("terms", self.terms), ("couplings", self.couplings), ("rows", self.rows)):
             common = frozenset.intersection(ALL_CAPABILITIES, *(term.function.capabilities for term in group))
             names |= {f"{prefix}.{name}" for name in common}
         if len(self.couplings) == 1 and isinstance(self.couplings[0].map, EdgeDifference):

@@ -77,7 +77,7 @@ class IntervalBlocks(BlockFunction):
         )
         self.restricted = bool((wall & (np.isinf(low) | np.isinf(high))).any())
         if (curvature > 0).all():
-            self.capabilities = self.capabilities | {"gradient"}  # type: ignore[misc]
+            self.capabilities = self.capabilities | {"gradient", "second_derivative"}  # type: ignore[misc]
 
     @property
     def smoothness(self) -> Array:
@@ -106,6 +106,17 @@ class IntervalBlocks(BlockFunction):
     def gradient(self, W: Array) -> Array:
         """The subgradient, where every curvature is positive."""
         return self.subgradient(W)
+
+    def second_derivative(self, W: Array) -> Array:
+        """``1 / curvature`` where phi is quadratic, zero elsewhere."""
+        slope = self._overshoot(W) / self.curvature
+        return np.where((slope != 0) & (self.low < slope) & (slope < self.high), 1.0 / self.curvature, 0.0)
+
+    def majorant(self, W: Array) -> Array:
+        """Slope over overshoot, the weight of reweighted least squares: the parabola is above phi everywhere."""
+        overshoot = self._overshoot(W)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(overshoot == 0, 1.0 / self.curvature, self._slope(overshoot) / overshoot)
 
     def value(self, W: Array) -> Array:
         """``p (d - curvature p / 2)`` with the overshoot d and the slope p there."""

@@ -26,7 +26,7 @@ LEAST_ROOM = 1e-13
 class LogisticBlocks(BlockFunction):
     """``omega_r log(1 + exp(-t_r))`` for every row; width one.  The dual p is in ``[-omega, 0]``."""
 
-    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "second_derivative", "prox", "conjugate"})
 
     def __init__(self, weight: Array) -> None:
         self.n_rows, self.dim = len(weight), 1
@@ -45,7 +45,7 @@ class LogisticBlocks(BlockFunction):
         """``-omega / (1 + exp(t))``."""
         return np.asarray(-self.weight * expit(-W))
 
-    def hessian(self, W: Array) -> Array:
+    def second_derivative(self, W: Array) -> Array:
         """``omega q (1 - q)`` with q the probability of the other class."""
         return np.asarray(self.weight * expit(-W) * expit(W))
 

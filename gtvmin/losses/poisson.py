@@ -32,7 +32,7 @@ class PoissonBlocks(BlockFunction):
         ``y >= 0``.
     """
 
-    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "second_derivative", "prox", "conjugate"})
 
     def __init__(self, weight: Array, target: Array) -> None:
         self.n_rows, self.dim = len(weight), 1
@@ -49,6 +49,11 @@ class PoissonBlocks(BlockFunction):
         """``omega (exp(t) - y)``."""
         with np.errstate(over="ignore"):
             return np.asarray(self.weight * (np.exp(W) - self.target))
+
+    def second_derivative(self, W: Array) -> Array:
+        """``omega exp(t)``."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.weight * np.exp(W))
 
     def _rate(self, S: Array) -> tuple[Array, Array]:
         """``r = p / omega + y``, the mean ``exp(t)`` at which p is the slope, and whether p is in the domain."""

@@ -68,7 +68,7 @@ class HuberBlocks(EdgeBlocks):
     """``a_e phi_e(z_e)``, with ``a_e`` the capacity and ``delta_e`` the knee of edge e."""
 
     PER_ROW = ("capacity", "knee")
-    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "prox_derivative"})
 
     def __init__(self, capacity: Array, knee: Array, dim: int) -> None:
         self.n_rows, self.dim = len(capacity), dim
@@ -105,6 +105,13 @@ class HuberBlocks(EdgeBlocks):
         """Shrink by ``a / (a + step delta)``, then project onto the ball."""
         shrink = (self.capacity / (self.capacity + step * self.knee))[:, None]
         return lambda V: project_rows(shrink * V, self.capacity, 2.0)
+
+    def conjugate_prox_derivative(self, V: Array, step: Array) -> tuple[Array, Array]:
+        """That of the projection, times the factor before it."""
+        shrink = (self.capacity / (self.capacity + step * self.knee))[:, None]
+        ball = NormBlocks(self.capacity, self.dim, 2.0)
+        diagonal, normal = ball.conjugate_prox_derivative(shrink * V, step)
+        return shrink * diagonal, np.sqrt(shrink) * normal
 
     def conjugate(self, S: Array) -> Array:
         """``delta ||u||^2 / (2 a)`` in the ball of radius a, ``inf`` outside."""

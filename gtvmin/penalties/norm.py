@@ -72,7 +72,7 @@ class NormBlocks(EdgeBlocks):
 
     PER_ROW = ("capacity",)
     SHARED = ("dim", "p")
-    capabilities: ClassVar[frozenset[str]] = frozenset({"prox", "conjugate"})
+    capabilities: ClassVar[frozenset[str]] = frozenset({"prox", "conjugate", "prox_derivative"})
 
     def __init__(self, capacity: Array, dim: int, p: float) -> None:
         self.n_rows, self.dim = len(capacity), dim
@@ -99,6 +99,23 @@ class NormBlocks(EdgeBlocks):
         if self.p == 2.0:
             return lambda V: project_l2_rows(V, self.capacity)
         return self.project_domain
+
+    def conjugate_prox_derivative(self, V: Array, step: Array) -> tuple[Array, Array]:
+        """That of the projection onto the dual ball: the identity inside, what lies along the boundary outside."""
+        if self.p == 1.0:
+            return (np.abs(V) < self.capacity[:, None]).astype(float), np.zeros_like(V)
+        outside = self.dual_gauge(V) > 1.0
+        diagonal, normal = np.ones_like(V), np.zeros_like(V)
+        if self.p == 2.0:
+            size = row_norm(V[outside], 2.0)
+            share = self.capacity[outside] / size
+            diagonal[outside] = share[:, None]
+            normal[outside] = (np.sqrt(share) / size)[:, None] * V[outside]
+        else:
+            signs = np.sign(self.project_domain(V)[outside])
+            diagonal[outside] = np.abs(signs)
+            normal[outside] = signs / np.sqrt(np.maximum(diagonal[outside].sum(axis=1), 1.0))[:, None]
+        return diagonal, normal
 
     def conjugate(self, S: Array) -> Array:
         """0 in the dual ball, ``inf`` outside: exactly, so a flow that rounding put outside must be pulled in."""

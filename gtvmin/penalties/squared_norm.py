@@ -46,7 +46,9 @@ class SquaredNormBlocks(EdgeBlocks):
     """``a_e ||z_e||^2`` with ``a_e > 0``."""
 
     PER_ROW = ("strengths",)
-    capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
+    capabilities: ClassVar[frozenset[str]] = frozenset(
+        {"gradient", "prox", "conjugate", "quadratic", "prox_derivative"}
+    )
 
     def __init__(self, strengths: Array, dim: int) -> None:
         self.n_rows, self.dim = len(strengths), dim
@@ -83,6 +85,11 @@ class SquaredNormBlocks(EdgeBlocks):
         """``v / (1 + step / (2 a))``."""
         factor = (1.0 / (1.0 + step / (2.0 * self.strengths)))[:, None]
         return lambda V: V * factor
+
+    def conjugate_prox_derivative(self, V: Array, step: Array) -> tuple[Array, Array]:
+        """The factor ``1 / (1 + step / (2 a))``."""
+        factor = (1.0 / (1.0 + step / (2.0 * self.strengths)))[:, None]
+        return np.broadcast_to(factor, V.shape).copy(), np.zeros_like(V)
 
     def conjugate(self, S: Array) -> Array:
         """``||u||^2 / (4 a)``."""

@@ -1,0 +1,102 @@
+"""Duals of the data points of smooth losses, from the flows of the couplings.
+
+Given ``s_i = -(D^T U)_i``, the conjugate ``L_i^*(s_i) = max_w <s_i, w> - L_i(w)`` is reached where ``grad L_i(w) =
+s_i``; the slopes ``phi_r'(x_r^T w)`` there are duals that meet the linear conditions of every device.  Newton's method
+finds them for all devices at once, from parameters that are nearly there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .linear_maps import Array, NodeRows
+from .standard_form import Duals, StandardForm
+
+__all__ = ["hessians", "row_duals"]
+
+ROUNDS = 8
+HALVINGS = 5
+# What is added to the Hessians, relative to their traces, for directions in which a loss is flat.
+RIDGE = 1e-9
+SUFFICIENT_DECREASE = 1e-4
+# Newton's method ends once a step would lower the values by less than this share of them: what the linear model of the
+# slopes then misses is far smaller.
+ACCURACY = 1e-6
+ROUNDING = 1e-13
+REFINEMENTS = 2
+
+
+def hessians(form: StandardForm, W: Array, *, majorant: bool = False) -> Array:
+    """Second derivatives of the devices' losses, or of quadratic functions above them, shape (n_nodes, dim, dim)."""
+    from .newton_systems import add_weighted_squares
+
+    H = form.quadratic.quadratic()[0].copy()
+    for term in form.rows:
+        if not isinstance(term.map, NodeRows):
+            raise TypeError(f"rows of {type(term.map).__name__} have no second derivatives here")
+        bend = (term.function.majorant if majorant else term.function.second_derivative)(term.map.apply(W))
+        add_weighted_squares(H, term.map.owner, term.map.X, bend[:, 0])
+    return H
+
+
+def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
+    """Duals of the rows for given duals of the couplings; None if they are too far to find.
+
+    Parameters
+    ----------
+    form : StandardForm
+        The problem; its rows have second derivatives.
+    W : array (n_nodes, dim)
+        Parameters to start from.
+    U : tuple of arrays
+        Duals of the couplings.
+    """
+    if not form.rows:
+        return ()
+    S = -sum(term.map.adjoint(dual) for term, dual in zip(form.couplings, U, strict=True))
+    for _ in range(ROUNDS):
+        residual = form.local.gradient(W) - S
+        move = _newton_move(hessians(form, W), residual)
+        decrease = np.einsum("ij,ij->i", residual, move)
+        value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
+        if decrease.sum() <= ACCURACY * np.abs(value).sum():
+            duals = _linear_model(form, W, move)
+            gauges = (term.function.dual_gauge(dual) for term, dual in zip(form.rows, duals, strict=True))
+            if all((gauge <= 1.0).all() for gauge in gauges):
+                return duals
+        length = np.ones(form.n_nodes)
+        for _ in range(HALVINGS):
+            trial = W - length[:, None] * move
+            there = form.local.value(trial) - np.einsum("ij,ij->i", S, trial)
+            poor = there > value - SUFFICIENT_DECREASE * length * decrease + ROUNDING * np.abs(value)
+            if not poor.any():
+                break
+            length[poor] *= 0.3
+        W = trial
+    return None
+
+
+def _linear_model(form: StandardForm, W: Array, move: Array) -> Duals:
+    """Slopes after a Newton step by their linear model, which meets the linear conditions exactly."""
+    duals = []
+    for term in form.rows:
+        rows = term.map.apply(W)
+        duals.append(term.function.gradient(rows) - term.function.second_derivative(rows) * term.map.apply(move))
+    return tuple(duals)
+
+
+def _newton_move(H: Array, residual: Array) -> Array:
+    """``H_i^{-1} r_i``; the ridge that flat directions need is taken out again by refinement."""
+    from .newton_systems import factor_blocks, solve_blocks
+
+    d = H.shape[1]
+    trace = np.einsum("ijj->i", H)
+    ridge = np.where(trace > 0, RIDGE * trace, 1.0)
+    factors = H.copy()
+    factors[:, range(d), range(d)] += ridge[:, None]
+    factor_blocks(factors)
+    move = solve_blocks(factors, residual)
+    for _ in range(REFINEMENTS):
+        left = residual - np.matmul(H, move[:, :, None])[:, :, 0]
+        move += solve_blocks(factors, left)
+    return np.asarray(move)
