@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gtvmin.cluster_solver import PathSolver
 from gtvmin.clustering import ConvexClustering
 from gtvmin.errors import HierarchyError
 from gtvmin.fusion import coupled_pairs, fused_edges, join
@@ -185,7 +186,9 @@ def clusterpath(
     gap : float
         Certified relative gap of each solution.
     **solve
-        Further arguments of :func:`gtvmin.solving.solve`: ``method``, ``max_iter``, ...
+        Further arguments of :func:`gtvmin.solving.solve`: ``method``, ``max_iter``, ...  Without any, a problem with
+        losses ``q_i/2 ||w - a_i||^2`` and the penalty ``Norm(2)`` is solved on the clusters found so far, see
+        :class:`gtvmin.cluster_solver.PathSolver`.
 
     Returns
     -------
@@ -236,17 +239,15 @@ def clusterpath(
     mass = base.lowered.form.local.strong_convexity
     solved: list[tuple[float, Array, NDArray[np.int64], float]] = []
     splits: list[Split] = []
-    start: Any = None
+    solver = PathSolver(base, gap, solve)
     for lam in strengths:
+        certificate = solver.solve(lam)
         current = base.with_alpha(lam)
-        solution = current.solve(gap=gap, start=start, **solve)
-        # without coupling there are no flows to start from
-        start = solution if lam > 0 else solution.weights
-        labels = join(current, fused_edges(current, solution.certificate))
+        labels = join(current, fused_edges(current, certificate))
         if solved:
-            labels, parted = follow(solved[-1][2], labels, solution.weights, mass, solution.gap)
+            labels, parted = follow(solved[-1][2], labels, certificate.W, mass, certificate.gap)
             splits += [Split(lam, *(base.network.nodes[i] for i in pair)) for pair in parted.tolist()]
-        solved.append((lam, solution.weights, labels, solution.relative_gap))
+        solved.append((lam, certificate.W, labels, certificate.relative_gap))
         if not given and labels.max() + 1 == n_components:
             break
     values, W, clusters, gaps = zip(*solved, strict=True)

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 
 from .linear_maps import Array, IntArray
 
-__all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap"]
+__all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap", "substitute"]
 
 # Multiplications that a factor with the bandwidth of a reverse Cuthill-McKee order would take, at most.
 BANDED_WORK = 2e9
@@ -34,7 +34,7 @@ class LaplacianFactor:
     def solve(self, B: Array) -> Array:
         """Solution X (n_nodes, dim) for right-hand sides B of that shape."""
         X = np.ascontiguousarray(B[self.order])
-        _substitute(X, self.start, self.rows, self.values)
+        substitute(X, self.start, self.rows, self.values)
         out = np.empty_like(X)
         out[self.order] = X
         return out
@@ -175,7 +175,7 @@ def _factorise(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _substitute(X: Array, start: IntArray, rows: IntArray, values: Array) -> None:
+def substitute(X: Array, start: IntArray, rows: IntArray, values: Array) -> None:
     """Overwrite X by ``(L L^T)^{-1} X``."""
     n, dim = X.shape
     for j in range(n):
