@@ -527,3 +527,18 @@ def test_rounding_stays_on_its_device(kind: str, alpha: float) -> None:
     solution = problem.solve(gap=1e-9)
     certificate = gtv.certify(problem, solution.weights, duals=solution.certificate.duals, rigorous=True)
     assert certificate.gap <= 1.01 * solution.certificate.gap + 1e-13 * certificate.primal
+
+
+def test_constraints_take_up_what_rounding_leaves() -> None:
+    """Linear parts do not shrink with flows that exceed their capacities: duals of the constraints make up for it."""
+    losses = [
+        gtv.Ball(0.5, centre=[-0.5, -2.0]) + gtv.Linear([0.1, 0.7]),
+        gtv.Box(-1.0, 1.0) + gtv.Linear([-0.9, 0.3]),
+        gtv.Box(0.0, [2.0, 3.0]) + gtv.Linear([0.3, -0.7]),
+    ]
+    net = gtv.FLNetwork.from_edges([(0, 1, 0.1), (1, 2, 0.7)])
+    problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=0.3)
+    solution = problem.solve(gap=1e-10)
+    W = inside_balls(problem, solution.weights)
+    certificate = gtv.certify(problem, W, duals=solution.certificate.duals, rigorous=True)
+    assert certificate.gap <= 1.01 * solution.certificate.gap + 1e-13

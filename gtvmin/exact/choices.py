@@ -23,6 +23,8 @@ Forest = tuple[sparse.csr_array, dict[tuple[int, int], int]]
 
 # A least singular value below this share of the largest does not count as full rank.
 ROOT_CONDITION = 1e-8
+# How much more freely duals without bounds move.
+FREE = 100.0
 # Rows of more binary digits, those of large factors, are solved for only where others do not span enough.
 LONG = 256
 
@@ -47,15 +49,21 @@ def refining_step(data: ExactProblem, missing: Array, p: Array) -> Array:
     """Change of the row duals p whose ``X_i^T step_i`` is the little that is missing, or next to it (R,).
 
     Squares take part, and duals between bounds by the room that they have: for a likelihood that is the curvature of
-    its conjugate.  On devices where a dual would lose half of its room only the squares move.
+    its conjugate.  Those without bounds, of constraints, cost next to nothing and take most.  On devices where a dual
+    would lose half of its room only the squares move.
     """
     step = step_of_squares(data, missing)
+    roots = _square_roots(data)
     with np.errstate(divide="ignore"):
         room = 1.0 / (1.0 / np.maximum(p - data.bounds[:, 0], 0.0) + 1.0 / np.maximum(data.bounds[:, 1] - p, 0.0))
-    bounded = np.isfinite(room) & (room > 0)
-    if not bounded.any():
+    bounded, free = np.isfinite(room), np.isinf(room) & (roots == 0)
+    if not (room[bounded].any() or free.any()):
         return step
-    together = _cheapest_step(data, missing, np.where(bounded, np.sqrt(room), _square_roots(data)))
+    roots[bounded] = np.sqrt(room[bounded])
+    largest = np.zeros(data.n_nodes)
+    np.maximum.at(largest, data.owner, roots)
+    roots[free] = FREE * np.where(largest > 0, largest, 1.0)[data.owner[free]]
+    together = _cheapest_step(data, missing, roots)
     good = np.ones(data.n_nodes, dtype=bool)
     good[data.owner[bounded & (np.abs(together) > 0.5 * room)]] = False
     return np.where(good[data.owner], together, step)
