@@ -1,0 +1,242 @@
+"""One cycle of aggregation multigrid on a matrix ``blockdiag(Q_i) + L kron I``.  Importing this module imports numba.
+
+Smoothing is one block Gauss-Seidel sweep forwards before, and one backwards after the coarse correction, which takes
+two steps of flexible conjugate gradients with the next level's cycle as their preconditioner (the K-cycle).
+
+Y. Notay, P. S. Vassilevski, "Recursive Krylov-based multigrid cycles", Numerical Linear Algebra with Applications 15
+(2008), 473-487, DOI 10.1002/nla.542.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .aggregation import Hierarchy
+from .linear_maps import Array
+from .small_factors import backward, factorise, forward
+
+__all__ = ["BlockLevels", "multigrid_cycle"]
+
+IntArray = NDArray[np.int64]
+
+# A coarse residual that one step brings below this share needs no second one.
+ENOUGH = 0.25
+# Two steps, unless a level has more than this share of the work of the one before: the visits double with every level.
+SHRINKING = 0.45
+# Eigenvalues of a block scaled to a unit diagonal that are taken for zero.
+RANK_TOLERANCE = 1e-13
+
+
+class BlockLevels:
+    """The matrices of all levels: blocks ``Q_i + degree_i I`` on the diagonal, ``-weight I`` between neighbours.
+
+    Q of a group is the sum over its members.
+
+    Parameters
+    ----------
+    graphs : Hierarchy
+        Graphs of the levels.
+    Q : array (n_nodes, dim, dim)
+        Of the devices.
+    """
+
+    def __init__(self, graphs: Hierarchy, Q: Array) -> None:
+        self.graphs = graphs
+        self.blocks = np.empty((len(graphs.parent), *Q.shape[1:]))
+        _fill_blocks(Q, graphs.parent, graphs.degrees, self.blocks)
+
+    @cached_property
+    def inverses(self) -> Array:
+        """Inverses of the blocks, pseudo-inverses for nodes without neighbours."""
+        out = np.empty_like(self.blocks)
+        _invert(self.blocks, self.graphs.degrees, out)
+        alone = self.graphs.degrees == 0
+        blocks = self.blocks[alone]
+        diagonal = np.einsum("ijj->ij", blocks)
+        scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        values, vectors = np.linalg.eigh(blocks * scale[:, :, None] * scale[:, None, :])
+        positive = values > RANK_TOLERANCE * blocks.shape[1]
+        roots = scale[:, :, None] * vectors / np.sqrt(np.where(positive, values, np.inf))[:, None, :]
+        out[alone] = roots @ np.swapaxes(roots, 1, 2)
+        return out
+
+    def product(self, V: Array, out: Array) -> None:
+        """The finest level's matrix times V."""
+        g = self.graphs
+        _multiply(0, len(V), g.start, g.neighbour, g.weight, self.blocks, V, out)
+
+
+def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
+    """``(B, out)`` puts about ``A^{-1} B`` in ``out``; not quite a linear map of B."""
+    g = levels.graphs
+    n, dim = int(g.at[1]), levels.blocks.shape[1]
+    B, X, C, AC, AX = (np.zeros((int(g.at[-1]), dim)) for _ in range(5))
+    work = np.diff(g.at) * float(dim) + np.diff(g.start[g.at])
+    twice = np.append(work[1:] <= SHRINKING * work[:-1], False)
+
+    def cycle(rhs: Array, out: Array) -> None:
+        B[:n] = rhs
+        _cycle(
+            0, g.at, twice, g.start, g.neighbour, g.weight, levels.blocks, levels.inverses, g.parent, B, X, C, AC, AX
+        )
+        out[:] = X[:n]
+
+    return cycle
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> None:
+    n, total, dim = len(Q), len(parent), Q.shape[1]
+    for i in range(total):
+        for j in range(dim):
+            for k in range(dim):
+                blocks[i, j, k] = Q[i, j, k] if i < n else 0.0
+    for i in range(total):  # parents come after their members
+        if parent[i] >= 0:
+            for j in range(dim):
+                for k in range(dim):
+                    blocks[parent[i], j, k] += blocks[i, j, k]
+    for i in range(total):
+        for j in range(dim):
+            blocks[i, j, j] += degrees[i]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _invert(blocks: Array, degrees: Array, out: Array) -> None:
+    dim = blocks.shape[1]
+    L, x = np.empty((dim, dim)), np.empty(dim)
+    for i in range(len(blocks)):
+        if degrees[i] == 0:
+            continue
+        for j in range(dim):
+            for k in range(dim):
+                L[j, k] = blocks[i, j, k]
+        factorise(L, dim)
+        for j in range(dim):
+            x[:] = 0.0
+            x[j] = 1.0
+            forward(L, x, dim)
+            backward(L, x, dim)
+            for k in range(dim):
+                out[i, j, k] = x[k]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _multiply(
+    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, blocks: Array, V: Array, out: Array
+) -> None:
+    """Rows of the matrix of one level times V."""
+    dim = V.shape[1]
+    sums = np.empty(dim)
+    for i in range(first, last):
+        for j in range(dim):
+            sums[j] = 0.0
+        for e in range(start[i], start[i + 1]):
+            factor, other = weight[e], neighbour[e]
+            for j in range(dim):
+                sums[j] -= factor * V[other, j]
+        for j in range(dim):
+            out[i, j] = sums[j]
+    for i in range(first, last):  # apart, since the blocks would drive V out of the cache
+        for j in range(dim):
+            total = 0.0
+            for k in range(dim):
+                total += blocks[i, j, k] * V[i, k]
+            out[i, j] += total
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _sweep(
+    first: int, last: int, forwards: bool, start: IntArray, neighbour: IntArray, weight: Array, inverses: Array,
+    B: Array, X: Array,
+) -> None:  # fmt: skip
+    """Gauss-Seidel: solve the equations of one node after the other for its unknowns; forwards it starts from zero."""
+    dim = X.shape[1]
+    rest = np.empty(dim)
+    for step in range(last - first):
+        i = first + step if forwards else last - 1 - step
+        for j in range(dim):
+            rest[j] = B[i, j]
+        for e in range(start[i], start[i + 1]):
+            other = neighbour[e]
+            if other < i or not forwards:
+                factor = weight[e]
+                for j in range(dim):
+                    rest[j] += factor * X[other, j]
+        for j in range(dim):
+            total = 0.0
+            for k in range(dim):
+                total += inverses[i, j, k] * rest[k]
+            X[i, j] = total
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _restrict(
+    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, parent: IntArray, X: Array, B: Array
+) -> None:
+    """Add up what a sweep forwards left: what every node's later neighbours have changed in its equations."""
+    for i in range(first, last):
+        group = parent[i]
+        if group >= 0:
+            for e in range(start[i], start[i + 1]):
+                other = neighbour[e]
+                if other > i:
+                    factor = weight[e]
+                    for j in range(X.shape[1]):
+                        B[group, j] += factor * X[other, j]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _inner(first: int, last: int, U: Array, V: Array) -> float:
+    total = 0.0
+    for i in range(first, last):
+        for j in range(U.shape[1]):
+            total += U[i, j] * V[i, j]
+    return total
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _cycle(
+    level: int, at: IntArray, twice: NDArray[np.bool_], start: IntArray, neighbour: IntArray, weight: Array,
+    blocks: Array, inverses: Array, parent: IntArray, B: Array, X: Array, C: Array, AC: Array, AX: Array,
+) -> int:  # fmt: skip
+    """Put about ``A^{-1} B`` in X on one level; the rows of the levels below are scratch."""
+    first, last, dim = at[level], at[level + 1], B.shape[1]
+    _sweep(first, last, True, start, neighbour, weight, inverses, B, X)
+    if level + 2 == len(at):
+        return 0
+    low, high = last, at[level + 2]
+    B[low:high] = 0.0
+    _restrict(first, last, start, neighbour, weight, parent, X, B)
+    _cycle(level + 1, at, twice, start, neighbour, weight, blocks, inverses, parent, B, X, C, AC, AX)
+    _multiply(low, high, start, neighbour, weight, blocks, X, AX)
+    curvature, slope = _inner(low, high, X, AX), _inner(low, high, X, B)
+    if curvature > 0.0:
+        size, length = _inner(low, high, B, B), slope / curvature
+        for i in range(low, high):
+            for j in range(dim):
+                B[i, j] -= length * AX[i, j]
+                C[i, j], AC[i, j] = X[i, j], AX[i, j]
+                X[i, j] *= length
+        if twice[level] and _inner(low, high, B, B) > ENOUGH**2 * size:
+            _cycle(level + 1, at, twice, start, neighbour, weight, blocks, inverses, parent, B, X, C, AC, AX)
+            _multiply(low, high, start, neighbour, weight, blocks, X, AX)
+            mixed, slope_2 = _inner(low, high, X, AC), _inner(low, high, X, B)
+            curvature_2 = _inner(low, high, X, AX) - mixed**2 / curvature
+            second = slope_2 / curvature_2 if curvature_2 > 0.0 else 0.0
+            along = length - mixed * second / curvature
+            for i in range(low, high):
+                for j in range(dim):
+                    X[i, j] = along * C[i, j] + second * X[i, j]
+    for i in range(first, last):
+        group = parent[i]
+        if group >= 0:
+            for j in range(dim):
+                X[i, j] += X[group, j]
+    _sweep(first, last, False, start, neighbour, weight, inverses, B, X)
+    return 0
