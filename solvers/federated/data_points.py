@@ -88,15 +88,18 @@ class DataPoints:
     def _passes(
         self, W: Array, steps: IntArray, rate: Array, linear: Array | None, mu: float, anchor: Array, gradients: bool
     ) -> Array:
-        from .kernels import passes
+        from .kernels import passes, quadratic_passes
 
         start = np.ascontiguousarray(W)
         pivot = start if anchor is W else np.ascontiguousarray(anchor)
         shifted = linear is not None or mu != 0
         shift = np.zeros_like(start) if shifted and linear is None else start if linear is None else linear
-        table = (*self._table, self.starts, self._has_remainder, self.diagonal, self.tilt)
         moves = (steps, rate, shifted, np.ascontiguousarray(shift), float(mu), pivot, gradients)
-        out: Array = passes(start, *table, *moves)
+        out: Array
+        if self._forms is None:
+            out = passes(start, *self._table, self.starts, self._has_remainder, self.diagonal, self.tilt, *moves)
+        else:
+            out = quadratic_passes(start, *self._forms, *moves)
         return out
 
     @cached_property
@@ -104,9 +107,18 @@ class DataPoints:
         return bool(self.diagonal.any() or self.tilt.any())
 
     @cached_property
-    def _squared(self) -> bool:
-        return bool((self.kind == SQUARED).all())
+    def _forms(self) -> tuple[Array, Array] | None:
+        """``(Q, b)`` of squared errors, where they are less to read than the rows.
+
+        They lose digits of directions whose curvature is a millionth of others', in which no local step gets anywhere.
+        """
+        from .kernels import quadratic_forms
+
+        if (self.kind != SQUARED).any() or self.tilt.size > len(self.y):
+            return None
+        forms: tuple[Array, Array] = quadratic_forms(self.X, self.y, self.weight, self.starts, self.diagonal, self.tilt)
+        return forms
 
     @property
-    def _table(self) -> tuple[Array, Array, Array, IntArray, Array, bool]:
-        return self.X, self.y, self.weight, self.kind, self.parameter, self._squared
+    def _table(self) -> tuple[Array, Array, Array, IntArray, Array]:
+        return self.X, self.y, self.weight, self.kind, self.parameter

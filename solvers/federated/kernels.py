@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..linear_maps import Array
 
-__all__ = ["batch_gradients", "passes"]
+__all__ = ["batch_gradients", "passes", "quadratic_forms", "quadratic_passes"]
 
 IntArray = NDArray[np.int64]
 
@@ -36,7 +36,6 @@ def passes(
     weight: Array,
     kind: IntArray,
     parameter: Array,
-    squared: bool,
     starts: IntArray,
     remainder: bool,
     diagonal: Array,
@@ -64,21 +63,7 @@ def passes(
             if shifted:
                 for j in range(dim):
                     g[j] += linear[i, j] + mu * (out[i, j] - anchor[i, j])
-            first = starts[i]
-            if squared:
-                # two rows at a time and without a look at their kinds, which would take half as long again
-                pairs = (starts[i + 1] - first) // 2
-                for r in range(first, first + 2 * pairs, 2):
-                    s, t = 0.0, 0.0
-                    for j in range(dim):
-                        s += X[r, j] * out[i, j]
-                        t += X[r + 1, j] * out[i, j]
-                    s = 2.0 * weight[r] * (s - y[r])
-                    t = 2.0 * weight[r + 1] * (t - y[r + 1])
-                    for j in range(dim):
-                        g[j] += s * X[r, j] + t * X[r + 1, j]
-                first += 2 * pairs
-            for r in range(first, starts[i + 1]):
+            for r in range(starts[i], starts[i + 1]):
                 t = 0.0
                 for j in range(dim):
                     t += X[r, j] * out[i, j]
@@ -98,7 +83,6 @@ def batch_gradients(
     weight: Array,
     kind: IntArray,
     parameter: Array,
-    squared: bool,
     starts: IntArray,
     ends: IntArray,
     diagonal: Array,
@@ -126,4 +110,55 @@ def batch_gradients(
                 t *= 1.0 if k < rest else (ends[i] - starts[i]) / drawn
                 for j in range(dim):
                     out[i, j] += t * X[r, j]
+    return out
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def quadratic_forms(
+    X: Array, y: Array, weight: Array, starts: IntArray, diagonal: Array, tilt: Array
+) -> tuple[Array, Array]:
+    """``(Q, b)`` of squared rows and the remainder: the gradient of device i is ``Q_i w - b_i``."""
+    n, dim = diagonal.shape
+    Q, b = np.zeros((n, dim, dim)), -tilt
+    for i in range(n):
+        for r in range(starts[i], starts[i + 1]):
+            for j in range(dim):
+                t = 2.0 * weight[r] * X[r, j]
+                b[i, j] += t * y[r]
+                for k in range(dim):
+                    Q[i, j, k] += t * X[r, k]
+        for j in range(dim):
+            Q[i, j, j] += diagonal[i, j]
+    return Q, b
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def quadratic_passes(
+    W: Array,
+    Q: Array,
+    b: Array,
+    steps: IntArray,
+    rate: Array,
+    shifted: bool,
+    linear: Array,
+    mu: float,
+    anchor: Array,
+    gradients: bool,
+) -> Array:
+    """The same as :func:`passes` by the devices' quadratic forms."""
+    n, dim = W.shape
+    out, g = W.copy(), np.empty(dim)
+    for i in range(n):
+        for _ in range(steps[i]):
+            for j in range(dim):
+                g[j] = -b[i, j]
+            if shifted:
+                for j in range(dim):
+                    g[j] += linear[i, j] + mu * (out[i, j] - anchor[i, j])
+            for j in range(dim):
+                w = out[i, j]
+                for k in range(dim):
+                    g[k] += w * Q[i, j, k]
+            for j in range(dim):
+                out[i, j] = g[j] if gradients else out[i, j] - rate[i] * g[j]
     return out
