@@ -62,7 +62,7 @@ def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
     per_row = tuple(
         term.function.fenchel_young(term.evaluate(W)[0], dual) for term, dual in zip(form.terms, U, strict=True)
     )
-    if not np.isfinite(dual_value(form, U)):
+    if off.any() and not np.isfinite(dual_value(form, U)):
         per_node = np.where(off > 0, np.inf, per_node)
     # an overflow is no bound
     per_node, *per_rows = (np.where(np.isnan(part), np.inf, part) for part in (per_node, *per_row))
@@ -108,7 +108,7 @@ def _sum_rounding(form: StandardForm, U: Duals) -> Array:
     """Rounding of the net duals as sums of those of all rows, shape (n_nodes, dim)."""
     size, count = np.zeros((form.n_nodes, form.dim)), np.zeros(form.n_nodes)
     for term, dual in zip(form.terms, U, strict=True):
-        size += (abs(term.map.matrix()).T @ np.abs(dual).ravel()).reshape(size.shape)
+        size += term.map.absolute_adjoint(np.abs(dual))
         for end in term.map.ends:
             count += np.bincount(end, minlength=form.n_nodes)
     return np.asarray(EPS * np.sqrt(4.0 + count)[:, None] * size)

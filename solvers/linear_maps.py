@@ -51,6 +51,10 @@ class LinearMap:
         """K as a sparse matrix from ``W.ravel()`` to ``(K W).ravel()``."""
         raise NotImplementedError
 
+    def absolute_adjoint(self, V: Array) -> Array:
+        """``|K|^T V``, with the sizes of K's entries in their place, shape (n_nodes, dim)."""
+        return np.asarray(abs(self.matrix()).T @ V.ravel()).reshape(self.n_nodes, self.dim)
+
     def renumbered(self, position: IntArray, n_nodes: int) -> LinearMap:
         """The same rows of other devices: what a row read at device i it reads at ``position[i]``."""
         raise NotImplementedError
@@ -90,6 +94,10 @@ class EdgeDifference(LinearMap):
     def adjoint(self, V: Array) -> Array:
         """What flows into each device less what flows out."""
         return np.asarray(self._transposed @ V)
+
+    def absolute_adjoint(self, V: Array) -> Array:
+        """Sum over the edges at each device."""
+        return np.column_stack([self.at_nodes(column) for column in V.T])
 
     def sizes(self) -> tuple[Array, ...]:
         """One at both ends."""

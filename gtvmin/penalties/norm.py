@@ -182,6 +182,7 @@ def row_norm(V: Array, p: float) -> Array:
     if p == 2.0:
         size = np.sqrt(np.einsum("ij,ij->i", V, V))
         extreme = np.flatnonzero((size < SAFE[0]) | (size > SAFE[1]))  # squares may have under- or overflowed
+        extreme = extreme[np.abs(V[extreme]) @ np.ones(V.shape[1]) > 0]  # those of zeros have not
         if len(extreme):
             largest = np.abs(V[extreme]).max(axis=1, initial=0.0)
             safe = np.where(largest > 0, largest, 1.0)
