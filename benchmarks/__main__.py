@@ -16,7 +16,7 @@ from benchmarks.figure import write_figure
 from benchmarks.instances import INSTANCES
 from benchmarks.records import Job, Record, merge, read_records, write_records
 from benchmarks.report import write_markdown
-from benchmarks.runner import run_job
+from benchmarks.runner import GRACE, run_job
 from benchmarks.table import cells, write_cells
 
 GAPS = (1e-4, 1e-6, 1e-8)
@@ -116,7 +116,9 @@ def run_all(plan: Sequence[tuple[Job, Contender]], threads: int, deadline: float
             if time.monotonic() > deadline:
                 progress.console.print(f"the total time is over: {len(plan) - number} of {len(plan)} were not run")
                 break
-            records = measure(job, contender, threads)
+            # what is under way when the time runs out ends soon after
+            grace = min(GRACE, max(5.0, deadline - time.monotonic()))
+            records = measure(job, contender, threads, grace)
             write_records(out, merge(read_records(out), records))
             progress.advance(task)
             progress.console.print(
@@ -124,11 +126,11 @@ def run_all(plan: Sequence[tuple[Job, Contender]], threads: int, deadline: float
             )
 
 
-def measure(job: Job, contender: Contender, threads: int) -> list[Record]:
+def measure(job: Job, contender: Contender, threads: int, grace: float) -> list[Record]:
     """What the process measured, or why there is none."""
     if not contender.is_installed:
         return [Record(job.label, job.solver, contender.kind, "end", status="not installed")]
-    return run_job(job, contender.kind, threads=threads)
+    return run_job(job, contender.kind, threads=threads, grace=grace)
 
 
 def in_short(records: Sequence[Record], gaps: Sequence[float]) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from benchmarks.records import Job, Record
 
-__all__ = ["machine", "pinned_environment", "run_job", "worker_command"]
+__all__ = ["GRACE", "machine", "pinned_environment", "run_job", "worker_command"]
 
 ROOT = Path(__file__).resolve().parents[1]
 # Beyond the limit of a run: start of the process, construction of the instance, certificates.
