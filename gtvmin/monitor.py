@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 
 from gtvmin.domain import Domain
-from gtvmin.dual_repair import best_dual, complete_duals, zero_dual
+from gtvmin.dual_repair import best_dual, complete_duals, dual_value, zero_dual
 from gtvmin.gap import ZERO_MODEL_SHARE, gap_terms, objective_floor, relative_gap
-from gtvmin.solvers.standard_form import Assessment, Point, StandardForm
+from gtvmin.solvers.standard_form import Array, Assessment, Duals, Point, StandardForm
 
-__all__ = ["GapMonitor"]
+__all__ = ["GapMonitor", "Improve"]
+
+Improve = Callable[[Point, int], Iterable[Point]]
+"""``(point, iteration) -> points`` that may be better; duals among them count if they are feasible as they are."""
 
 # Runs stop a little below the tolerance: the certificate adds an estimate of its rounding to the gap.
 AIM = 0.95
+# Costly repairs are for duals near the end: between two assessments the objective changes by no more than this share,
+# or the root of the tolerance.  Where something else proposes duals they are the last resort: the change must be within
+# the tolerance, and so many times the iterations done since better duals came from there.
+SETTLED = 1e-3
+REPAIR_PATIENCE = 4
 # Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
 CANCELLATION = 1e-9
 
@@ -30,10 +40,12 @@ class GapMonitor:
         The problem's arrays.
     tolerance : float
         Relative gap to reach.
+    improve : callable, optional
+        Proposes further points when one is assessed.  They are judged as the solver's are.
     """
 
-    def __init__(self, form: StandardForm, tolerance: float) -> None:
-        self.form, self.tolerance = form, tolerance
+    def __init__(self, form: StandardForm, tolerance: float, improve: Improve | None = None) -> None:
+        self.form, self.tolerance, self.improve = form, tolerance, improve
         self.domain = Domain(form)
         self.primal, self.W = np.inf, np.zeros((form.n_nodes, form.dim))
         self.dual, self.U = zero_dual(form)
@@ -41,25 +53,63 @@ class GapMonitor:
         self.size = max(self.floor / ZERO_MODEL_SHARE, 0.0)
         self.gap, self.close = np.inf, False
         self.best = Point(self.W, self.U)
-        self.repair_cost = 0
+        # where losses put no conditions on them, duals are repaired row by row
+        self.cheap = bool(form.quadratic.full_span.all())
+        self.settled = tolerance if improve is not None else max(SETTLED, np.sqrt(max(tolerance, 0.0)))
+        self.repair_cost, self.next_repair, self.last_primal = 0, 0, np.inf
 
     def __call__(self, point: Point, iteration: int) -> Assessment:
         """Assess a point."""
         point = Point(self.domain.project(point.W), point.U)
-        primal = self.form.objective(point.W)
+        primal = self._keep_parameters(point.W)
+        assessment = self._assess(Point(point.W, self.U))
+        if self.improve is not None:
+            for candidate in self.improve(point, iteration):
+                self._keep_parameters(candidate.W)
+                if candidate.U is not None and self._keep_duals(dual_value(self.form, candidate.U), candidate.U):
+                    self.next_repair = REPAIR_PATIENCE * iteration
+                assessment = self._assess(candidate if candidate.U else Point(candidate.W, self.U))
+        if not assessment.converged and point.U is not None:
+            latest = self._feasible(point, iteration, primal)
+            if latest is not None:
+                assessment = self._assess(Point(point.W, latest))
+        return assessment
+
+    def _feasible(self, point: Point, iteration: int, primal: float) -> Duals | None:
+        """The point's duals, repaired if they have to be, and if that is affordable by now."""
+        duals = complete_duals(self.form, point.W, point.U or ())
+        value = dual_value(self.form, duals)
+        if np.isfinite(value):
+            self._keep_duals(value, duals)
+            return duals
+        change, self.last_primal = abs(primal - self.last_primal), primal
+        settled = self.cheap or change <= self.settled * abs(primal)
+        if max(self.repair_cost, self.next_repair) > iteration or not settled:
+            return None
+        (value, repaired), cost = best_dual(self.form, duals)
+        self.repair_cost += cost if cost > 1 else 0
+        self._keep_duals(value, repaired)
+        return repaired
+
+    def _keep_parameters(self, W: Array) -> float:
+        primal = self.form.objective(W)
         if primal < self.primal or not np.isfinite(self.primal):
-            self.primal, self.W = primal, point.W.copy()
-        latest = self.U
-        if point.U is not None and self.repair_cost <= iteration:
-            (dual, latest), cost = best_dual(self.form, complete_duals(self.form, point.W, point.U))
-            self.repair_cost += cost if cost > 1 else 0
-            if dual > self.dual:
-                self.dual, self.U = dual, latest
+            self.primal, self.W = primal, W.copy()
+        return primal
+
+    def _keep_duals(self, dual: float, U: Duals) -> bool:
+        better = dual > self.dual
+        if better:
+            self.dual, self.U = dual, U
+        return better
+
+    def _assess(self, latest: Point) -> Assessment:
+        """What the best parameters and the best duals prove, and near the end the latest ones."""
         gap = self.primal - self.dual
         if gap > CANCELLATION * max(self.size, abs(self.primal)):
             self.gap, self.best = gap, Point(self.W, self.U)
         else:
-            self._compare_terms(Point(self.W, self.U), Point(point.W, latest))
+            self._compare_terms(Point(self.W, self.U), latest)
         primal = self.form.objective(self.best.W) if self.close else self.primal
         floor = objective_floor(self.form, self.best.W) if self.close else self.floor
         relative = relative_gap(self.gap, primal, floor)

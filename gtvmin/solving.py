@@ -13,7 +13,7 @@ import numpy as np
 from gtvmin.certificates import certify
 from gtvmin.domain import Domain
 from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
-from gtvmin.monitor import GapMonitor
+from gtvmin.monitor import GapMonitor, Improve
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solution import Solution
 from gtvmin.solvers.driver import Record, Result, Status, missing_capabilities, run
@@ -156,13 +156,22 @@ def _iterate(
     result = run(
         solver,
         form,
-        stop=GapMonitor(form, tolerance),
+        stop=GapMonitor(form, tolerance, _candidates(form)),
         start=first,
         max_iter=max_iter,
         time_limit=time_limit,
         progress=progress,
     )
     return label, replace(result, point=lowered.expand(result.point))
+
+
+def _candidates(form: StandardForm) -> Improve | None:
+    """What proposes better points while a solver runs, if there is something for this kind of form."""
+    if form.couplings[0].function.norm is None:
+        return None
+    from gtvmin.solvers.cluster_candidates import ClusterCandidates
+
+    return ClusterCandidates.of(form)
 
 
 def _reference(

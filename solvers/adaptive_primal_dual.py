@@ -33,8 +33,10 @@ SAMPLE_EVERY = 4
 # iterations passed since the last restart.
 SUFFICIENT, NECESSARY = 0.2, 0.8
 LONGEST_SHARE = 0.36
-ADAPTATION_GROWTH = 1.3
-FACTOR_RANGE = (0.1, 10.0)
+# The balance is looked at each time so many times the iterations are done, counted in tens.  What moved before the
+# first of them, on the way from the start, says nothing about the rest.
+ADAPTATION_GROWTH, ADAPTATION_UNIT = 1.2, 10
+FACTOR_RANGE = (1.0 / 3.0, 3.0)
 SMALLEST_FACTOR = 1.3
 START_SHARE = 0.1
 FIT_RIDGE = 1e-3
@@ -45,15 +47,16 @@ class AdaptiveState:
     """The relaxed iterate, its pull ``sum_k K_k^T U_k``, the steps and their scale, and what restarts need.
 
     ``total`` and ``count`` belong to iterates since the restart at iteration ``restarted``, ``residual`` and
-    ``last_look`` are residuals at that restart and at the last decision, ``balanced`` is where the scale last changed.
+    ``last_look`` are residuals at that restart and at the last decision, ``balanced`` is the iterate when the scale was
+    last looked at, if it was.
     """
 
     iterate: Iterate
     pull: Array
     scale: float
     sweep: Sweep
-    balanced: Iterate
     total: Iterate
+    balanced: Iterate | None = None
     count: int = 0
     iteration: int = 0
     restarted: int = 0
@@ -84,8 +87,8 @@ class AdaptivePrimalDual:
     Where the objective is piecewise linear (absolute errors, hinges, few labels on a long path), iterates spiral around
     the solution, and their average is far closer to it.  Every 40 iterations the average and the iterate are compared
     by how far a plain step moves them; the better one is the next start once it moves clearly less than the last start.
-    The balance changes at restarts, ever more rarely (each time 1.3 times as many iterations are done), so that the
-    method has the plain method's guarantee between changes.
+    The balance changes ever more rarely (each time 1.2 times as many iterations are done), so that the method has the
+    plain method's guarantee between changes.
     """
 
     relaxation: float = 1.8
@@ -104,7 +107,7 @@ class AdaptivePrimalDual:
 
         scale = estimate_scale(form) if self.scale is None else self.scale
         first = starting_arrays(form, start)
-        return AdaptiveState(first, form.adjoint(first[1]), scale, Sweep.of(form, scale), _copy(first), _zeros(first))
+        return AdaptiveState(first, form.adjoint(first[1]), scale, Sweep.of(form, scale), _zeros(first))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
         """One relaxed step; now and then, a restart."""
@@ -115,12 +118,16 @@ class AdaptivePrimalDual:
             state.count += 1
         if state.iteration % LOOK_EVERY == 0:
             self._look(form, state)
+        if state.iteration >= state.next_adaptation:
+            self._adapt(form, state)
         return state
 
     def _look(self, form: StandardForm, state: AdaptiveState) -> None:
         """Restart from the average or the iterate, if either moves clearly less than the last start."""
         sweep = state.sweep
         residual = sweep.length(sweep.plain_step(state.iterate, state.pull), state.iterate)
+        if not state.count:
+            return
         average = state.total[0] / state.count, tuple(dual / state.count for dual in state.total[1])
         trial = sweep.plain_step(average, form.adjoint(average[1]))
         of_average = sweep.length(trial, average)
@@ -132,18 +139,17 @@ class AdaptivePrimalDual:
             return
         if of_average < residual:
             state.iterate, state.pull = trial, form.adjoint(trial[1])
-        state.restarted, state.residual, state.last_look = state.iteration, least, np.inf
-        state.total, state.count = _zeros(state.total), 0
-        if state.iteration >= state.next_adaptation:
-            self._adapt(form, state)
+        _restart(state, least)
 
     def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:
-        """Move the scale by the root of the ratio of primal to dual movement."""
+        """Move the scale by the root of the ratio of primal to dual movement since the last time."""
         from .sweeps import Sweep
 
-        primal, dual = state.sweep.squared_parts(state.iterate, state.balanced)
-        state.next_adaptation = int(np.ceil(ADAPTATION_GROWTH * state.iteration))
-        state.balanced = _copy(state.iterate)
+        last, state.balanced = state.balanced, _copy(state.iterate)
+        state.next_adaptation = ADAPTATION_UNIT * int(np.ceil(ADAPTATION_GROWTH * state.iteration / ADAPTATION_UNIT))
+        if last is None:
+            return
+        primal, dual = state.sweep.squared_parts(state.iterate, last)
         if primal <= 0 or dual <= 0:
             return
         factor = float(np.clip((primal / dual) ** 0.25, *FACTOR_RANGE))
@@ -151,12 +157,19 @@ class AdaptivePrimalDual:
             return
         state.scale *= factor
         state.sweep = Sweep.of(form, state.scale)
+        _restart(state, np.inf)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
         """Where a plain step leads from the iterate: unlike those of the iterate, its flows are inside their balls."""
         if state.iteration == 0:
             return Point(*_copy(state.iterate))
         return Point(*state.sweep.plain_step(state.iterate, state.pull))
+
+
+def _restart(state: AdaptiveState, residual: float) -> None:
+    """Begin a new average."""
+    state.restarted, state.residual, state.last_look = state.iteration, residual, np.inf
+    state.total, state.count = _zeros(state.total), 0
 
 
 def _copy(point: Iterate) -> Iterate:

@@ -19,6 +19,9 @@ from .standard_form import Duals, StandardForm, Term
 
 __all__ = ["Sweep"]
 
+# A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
+INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
+
 Iterate = tuple[Array, Duals]
 """Parameters and duals."""
 
@@ -145,7 +148,7 @@ def _move_in_balls(
             total += at[k] * at[k]
         factor = 1.0
         if total > radius[e] * radius[e]:
-            factor = radius[e] / np.sqrt(total)
+            factor = INSIDE * radius[e] / np.sqrt(total)
         for k in range(dim):
             new = U[e, k] + relaxation * (factor * at[k] - U[e, k])
             U[e, k] = new

@@ -1,0 +1,123 @@
+"""Candidates for a better point of a network Lasso: polished parameters, and flows that may prove them optimal.
+
+Nothing rests on trust in them: they are proposals to a stopping test.  Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .cluster_flow import ClusterFlow, Conditions, cluster_flow
+from .linear_maps import Array
+from .polish import Groups, NormNetwork, group, polish
+from .standard_form import Point, StandardForm
+
+__all__ = ["ClusterCandidates"]
+
+# Neighbours agree in the solution wherever the flow between them is less than the capacity.  How much they still differ
+# across edges with this share of it or less shows how far the iterates have come.
+ROOM = 0.9
+# Before, compiling costs more than it may save.
+EARLIEST = 40
+# Newton's method is given so many products with the Hessian at a time.
+PRODUCTS = 40
+# Polish and flows may cost this share of the iterations so far, and a first try; more once a flow was found to fit.
+WORK_SHARE, FITTING_SHARE = 0.25, 1.0
+FIRST_WORK = 10.0
+# A flow is looked for once the number of groups has changed by no more than this share since the last time.
+SAME = 0.01
+# Where it was not found, the next try is after this many times the iterations, and may take as many times the passes.
+PATIENCE = 1.5
+FLOW_PASSES = 40
+# Groups' parameters are taken for determined by their losses if the Hessian is no worse conditioned than this.
+DETERMINED = 1e-12
+# Assembling a partition costs about so many passes over the edges.
+OVERHEAD = 2.0
+
+
+class ClusterCandidates:
+    """Proposes points while a solver runs on a network Lasso with quadratic losses.
+
+    Its work is counted in passes over all edges, about one iteration of a first-order method each, so that runs are
+    repeatable.
+
+    Parameters
+    ----------
+    form : StandardForm
+        The problem.
+    network : NormNetwork
+        The same, as :meth:`NormNetwork.of` has it.
+    """
+
+    def __init__(self, form: StandardForm, network: NormNetwork) -> None:
+        self.form, self.network = form, network
+        self.conditions = Conditions.of(form)
+        self.work, self.share, self.last_count = 0.0, WORK_SHARE, 0
+        self.next_flow, self.passes = 0.0, FLOW_PASSES
+
+    @classmethod
+    def of(cls, form: StandardForm) -> ClusterCandidates | None:
+        """Candidates for a form, if it is of the right kind."""
+        network = NormNetwork.of(form)
+        return None if network is None else cls(form, network)
+
+    def __call__(self, point: Point, iteration: int) -> Iterator[Point]:
+        """Points that may be better than the solver's."""
+        if iteration < EARLIEST or not self._affordable(iteration) or not point.U:
+            return
+        U = point.U[0]
+        lengths = self.network.lengths(point.W)
+        size = np.sqrt(np.einsum("ij,ij->i", U, U))
+        most = float(lengths[size <= ROOM * self.network.capacity].max(initial=0.0))
+        groups = group(self.network, lengths, most)
+        reduced = self.network.contracted(groups)
+        if not self._affordable(iteration, 0.5 * PRODUCTS * self._product_work(reduced)):
+            return
+        found, products = polish(reduced, groups.means(point.W), PRODUCTS)
+        self.work += OVERHEAD + products * self._product_work(reduced)
+        W = found[groups.labels]
+        yield Point(W)
+        settled = abs(groups.count - self.last_count) <= SAME * groups.count
+        self.last_count = groups.count
+        if settled and iteration >= self.next_flow:
+            flow = self._flow(groups, reduced, found, U)
+            self.next_flow, self.share = PATIENCE * iteration, FITTING_SHARE if flow.fits else WORK_SHARE
+            if not flow.fits:
+                self.passes = int(PATIENCE * self.passes)
+            yield Point(W, (flow.U,))
+
+    def _affordable(self, iteration: int, more: float = 0.0) -> bool:
+        return self.work + more <= self.share * iteration + FIRST_WORK
+
+    def _product_work(self, reduced: NormNetwork) -> float:
+        """Passes that a product with the Hessian of the contracted problem costs."""
+        dim, n, m = self.form.dim, self.form.n_nodes, len(self.network.tail)
+        return 4.0 * (len(reduced.b) * dim + len(reduced.tail)) / (n * dim + 3.0 * m)
+
+    def _flow(self, groups: Groups, reduced: NormNetwork, found: Array, U: Array) -> ClusterFlow:
+        own = found - _newton_rest(reduced, found)
+        demand = -self.form.quadratic.gradient(own[groups.labels])
+        W = found[groups.labels]
+        flow = cluster_flow(self.network, groups, self.conditions, W, U, demand, self.passes)
+        self.work += OVERHEAD + flow.passes
+        return flow
+
+
+def _newton_rest(reduced: NormNetwork, W: Array) -> Array:
+    """Move of every group's parameters after which the demands of its devices add up.
+
+    Newton's method stops when little of the objective is left; where the losses determine a group's parameters, what
+    is left of its gradient is made up for by them alone.
+    """
+    differences = W[reduced.head] - W[reduced.tail]
+    pulls = (reduced.capacity / np.sqrt(np.einsum("ij,ij->i", differences, differences)))[:, None] * differences
+    left = np.einsum("ijk,ik->ij", reduced.H, W) - reduced.b
+    np.add.at(left, reduced.head, pulls)
+    np.subtract.at(left, reduced.tail, pulls)
+    move = np.zeros_like(W)
+    values = np.linalg.eigvalsh(reduced.H)
+    solvable = values[:, 0] > DETERMINED * values[:, -1]
+    move[solvable] = np.linalg.solve(reduced.H[solvable], left[solvable][..., None])[..., 0]
+    return move
