@@ -12,6 +12,7 @@ from scipy import sparse
 
 from gtvmin.edges import (
     EdgeList,
+    IntArray,
     is_data_frame,
     is_hashable,
     is_missing,
@@ -134,8 +135,11 @@ def _check_symmetric(adjacency: Any, labels: Sequence[Hashable]) -> None:
 
 def read_edges(edges: Any, weights: Any, nodes: Iterable[Any] | None) -> EdgeList:
     """Edges of a list of pairs or triples, an (m, 2) or (m, 3) array or a DataFrame, in its order."""
+    ends: Any
     if is_data_frame(edges):
         ends, listed = _columns_of_frame(edges)
+    elif _is_integer_pairs(edges):
+        ends, listed = edges.ravel(), None
     elif isinstance(edges, np.ndarray):
         ends, listed = _columns_of_array(edges)
     else:
@@ -149,6 +153,33 @@ def read_edges(edges: Any, weights: Any, nodes: Iterable[Any] | None) -> EdgeLis
             raise ValueError(f"weights has {len(weights)} entries for {len(ends) // 2} edges")
         listed = weights
 
+    labels, first, second = (_locate_integers if isinstance(ends, np.ndarray) else _locate_labels)(ends, nodes)
+    result = orient(labels, first, second, np.ones(len(first)) if listed is None else listed)
+    _check_distinct(result)
+    return result
+
+
+def _is_integer_pairs(edges: Any) -> bool:
+    shaped = type(edges) is np.ndarray and edges.ndim == 2 and edges.shape[1] == 2  # a masked array lacks entries
+    return shaped and edges.dtype.kind in "iu" and len(edges) > 0
+
+
+def _locate_integers(
+    ends: NDArray[Any], nodes: Iterable[Any] | None
+) -> tuple[tuple[Hashable, ...], IntArray, IntArray]:
+    """As :func:`_locate_labels`, without a look-up an edge: millions of edges take seconds."""
+    distinct, appearance, place = np.unique(ends, return_index=True, return_inverse=True)
+    labels = node_labels(distinct[np.argsort(appearance)].tolist() if nodes is None else nodes)
+    index = {label: position for position, label in enumerate(labels)}
+    known = np.array([index.get(label, -1) for label in distinct.tolist()], dtype=np.int64)
+    if (known < 0).any():
+        return (labels, *locate_ends(ends.tolist(), labels))  # names the edge
+    positions = known[place]
+    return labels, positions[0::2], positions[1::2]
+
+
+def _locate_labels(ends: list[Any], nodes: Iterable[Any] | None) -> tuple[tuple[Hashable, ...], IntArray, IntArray]:
+    """Labels of all nodes, in order of appearance unless they are given, and positions of both ends of every edge."""
     try:
         distinct = dict.fromkeys(ends)
     except TypeError:
@@ -158,10 +189,7 @@ def read_edges(edges: Any, weights: Any, nodes: Iterable[Any] | None) -> EdgeLis
         row = next(k for k, end in enumerate(ends) if is_missing(end)) // 2
         raise ValueError(f"edges: row {row} lacks a node label, it has {tuple(ends[2 * row : 2 * row + 2])}")
     labels = node_labels(distinct if nodes is None else nodes)
-    first, second = locate_ends(ends, labels)
-    result = orient(labels, first, second, np.ones(len(first)) if listed is None else listed)
-    _check_distinct(result)
-    return result
+    return (labels, *locate_ends(ends, labels))
 
 
 def _columns_of_frame(frame: Any) -> tuple[list[Any], Any]:

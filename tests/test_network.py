@@ -695,3 +695,16 @@ def test_coordinates_travel_to_networkx_and_back() -> None:
 def test_bad_coordinates(coordinates: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FLNetwork(weighted_graph(), coordinates=coordinates)
+
+
+def test_integer_arrays_are_read_as_lists_of_pairs_are() -> None:
+    pairs = [(7, 3), (3, -2), (9, 7), (-2, 9)]
+    for dtype in (np.int64, np.int32):
+        array = np.array(pairs, dtype=dtype)
+        assert FLNetwork.from_edges(array) == FLNetwork.from_edges(pairs)
+        assert FLNetwork.from_edges(array).nodes == (7, 3, -2, 9)
+        assert FLNetwork.from_edges(array, nodes=[-2, 3, 5, 7, 9]) == FLNetwork.from_edges(
+            pairs, nodes=[-2, 3, 5, 7, 9]
+        )
+    with pytest.raises(ValueError, match=r"edge \(9, 7\): 9 is missing from nodes"):
+        FLNetwork.from_edges(np.array(pairs), nodes=[7, 3, -2])

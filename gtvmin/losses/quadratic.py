@@ -122,20 +122,24 @@ class QuadraticBlocks(BlockFunction):
         """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
         return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X) + self.tilt
 
-    def _equal_counts(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Devices with the same number m >= 1 of rows, and the positions (k, m) of these rows, for each m."""
+    def _equal_counts(self, rows: Array) -> Iterator[tuple[slice | NDArray[np.int64], Array]]:
+        """Devices with the same number m >= 1 of rows, and these rows (k, m, ...) of an array, for each m."""
         starts = np.cumsum(self.counts) - self.counts
-        for m in np.unique(self.counts[self.counts > 0]):
-            devices = np.flatnonzero(self.counts == m)
-            yield devices, starts[devices][:, None] + np.arange(m)
+        sizes = np.unique(self.counts)
+        for m in sizes[sizes > 0]:
+            if len(sizes) == 1:  # no copy of the rows
+                yield slice(None), rows.reshape(self.n_rows, m, *rows.shape[1:])
+            else:
+                devices = np.flatnonzero(self.counts == m)
+                yield devices, rows[starts[devices][:, None] + np.arange(m)]
 
     @cached_property
     def gram(self) -> Array:
         """``Q_i``, shape (n_rows, dim, dim)."""
         Q = np.zeros((self.n_rows, self.dim, self.dim))
-        for devices, rows in self._equal_counts():
-            X = self.X[rows]
-            Q[devices] = 2.0 * (np.swapaxes(X * self.weight[rows][..., None], 1, 2) @ X)
+        weighted = (2.0 * self.weight)[:, None] * self.X
+        for (devices, X), (_, scaled) in zip(self._equal_counts(self.X), self._equal_counts(weighted), strict=True):
+            Q[devices] = np.swapaxes(scaled, 1, 2) @ X
         return Q
 
     @cached_property
@@ -144,8 +148,8 @@ class QuadraticBlocks(BlockFunction):
         root = np.sqrt(2.0 * self.weight)
         data = np.column_stack([root[:, None] * self.X, root * self.y])
         triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
-        for devices, rows in self._equal_counts():
-            triangle = np.asarray(np.linalg.qr(data[rows], mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
+        for devices, rows in self._equal_counts(data):
+            triangle = np.asarray(np.linalg.qr(rows, mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
             triangles[devices, : triangle.shape[1]] = triangle
         return triangles
 

@@ -66,7 +66,10 @@ class SquaredDistance(QuadraticLoss):
 
     def rows(self, dim: int) -> Rows:
         """One row a penalised coordinate."""
-        factors = np.ones(dim) if self.penalise is None else self.penalise
+        if self.penalise is None:
+            point = self.a if isinstance(self.a, np.ndarray) else np.full(dim, self.a)
+            return np.eye(dim), point, np.ones(dim)
+        factors = self.penalise
         used = factors > 0
         return np.eye(dim)[used], np.broadcast_to(self.a, dim)[used], factors[used]
 

@@ -37,7 +37,9 @@ def regression_data(X: ArrayLike, y: ArrayLike, scale: str) -> tuple[Array, Arra
 
 def row_weights(m: int, scale: str, sample_weight: Array | None) -> Array:
     """Weight of every data point: ``sample_weight`` or ones, divided by their sum for ``scale="mean"``."""
-    weight = np.ones(m) if sample_weight is None else sample_weight
+    if sample_weight is None:
+        return np.full(m, 1.0 / m if scale == "mean" and m else 1.0)
+    weight = sample_weight
     if weight.shape != (m,):
         raise ValueError(f"sample_weight must have one entry per row of X ({m}), got shape {weight.shape}")
     if (weight < 0).any():
