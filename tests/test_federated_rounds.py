@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+# behind the installed packages: the checkout's own gtvmin lacks gtvmin.solvers
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.federated_rounds import ALGORITHMS, loops, main, problem_of
 from gtvmin.federated import federated_form, make_algorithm
