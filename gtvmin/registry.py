@@ -18,6 +18,7 @@ BUILT_IN = {
     "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
     "newton_multipliers": "gtvmin.solvers.newton_multipliers:NewtonMultipliers",
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
+    "total_variation": "gtvmin.solvers.total_variation:TotalVariation",
 }
 
 FEDERATED = {

@@ -33,11 +33,16 @@ RECOVERY_STALL = 0.02
 def choose_method(form: StandardForm) -> str:
     """Name of the solver that ``method="auto"`` takes.
 
-    Quadratic losses with a quadratic penalty, or uncoupled, are one linear system; anything else goes to the adaptive
-    primal-dual method.
+    Quadratic losses with a quadratic penalty, or uncoupled, are one linear system.  Those of one parameter with a norm
+    are solved exactly by maximum flows.  Anything else goes to the adaptive primal-dual method.
     """
-    quadratic = {"local.quadratic", "couplings.quadratic"}
-    return "linear_system" if quadratic <= form.capabilities else "adaptive_primal_dual"
+    if {"local.quadratic", "couplings.quadratic"} <= form.capabilities:
+        return "linear_system"
+    if {"scalar", "local.quadratic", "coupling.norm"} <= form.capabilities:
+        H, b = form.quadratic.quadratic()
+        if not ((H[:, 0, 0] == 0) & (b[:, 0] != 0)).any():
+            return "total_variation"
+    return "adaptive_primal_dual"
 
 
 def solve(

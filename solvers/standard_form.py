@@ -318,6 +318,10 @@ class StandardForm:
             names |= {f"{prefix}.{name}" for name in common}
         if len(self.couplings) == 1 and isinstance(self.couplings[0].map, EdgeDifference):
             names |= {f"coupling.{name}" for name in self.couplings[0].function.capabilities}
+            if self.coupling.norm is not None:
+                names.add("coupling.norm")
+        if self.dim == 1:
+            names.add("scalar")
         return frozenset(names)
 
     def adjoint(self, U: Duals) -> Array:

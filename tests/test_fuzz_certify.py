@@ -27,6 +27,8 @@ FOUND = {
     "linear parts that cancel": 105218,
     "small curvature beside a large one": 106337,
     "a polyhedron that is beyond doubles": 113065,
+    "constraints that contradict each other to rounding": 80895,
+    "flows beyond the range of a split among rows": 50466,
 }
 
 

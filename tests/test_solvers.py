@@ -114,8 +114,10 @@ def test_a_pair_that_does_not_fit_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("method", solver_names())
 def test_runs_are_repeatable_and_leave_the_start_alone(method: str) -> None:
-    problem = problem_of("squared_error", gtv.SquaredNorm())
-    start = rng.normal(size=(6, 2))
+    scalar = gtv.NetworkLasso(nx.path_graph(6), [gtv.SquaredDistance([float(y)]) for y in rng.normal(size=6)], lam=0.3)
+    problems = [problem_of("squared_error", gtv.SquaredNorm()), problem_of("ridge", gtv.Norm(2)), scalar]
+    problem = next(problem for problem in problems if fits(method, problem))
+    start = rng.normal(size=(6, problem.dim))
     kept = start.copy()
     first = problem.solve(method, start=start)
     second = problem.solve(method, start=start)

@@ -161,8 +161,16 @@ class LocalBlocks(BlockFunction):
         return value
 
     def split(self, S: Array) -> Duals | None:
-        """Duals of the rows at the best split of S between the parts; None if some devices are cone programs."""
-        return None if self._program_makers else tuple(row_duals(self, S)[0])
+        """Duals of the rows at the best split of S between the parts; None if there is none.
+
+        That is so if devices are cone programs, or if numbers are beyond the range in which it can be found.
+        """
+        if self._program_makers:
+            return None
+        try:
+            return tuple(row_duals(self, S)[0])
+        except (ArithmeticError, ValueError):  # constraints that contradict each other to rounding, overflow
+            return None
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """Sum of the parts', each at least zero, at the best split of S between them."""
