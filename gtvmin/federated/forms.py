@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Hashable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
 
 __all__ = ["data_points", "federated_form", "label_identity"]
+
+_FORMS: WeakKeyDictionary[GTVMin, FederatedForm] = WeakKeyDictionary()
+"""Made once for each problem, as long as it is there."""
 
 Block = tuple[Array, Array, Array, int, float]
 """Rows, targets, weights, kind and parameter of one term of a loss."""
@@ -44,6 +48,12 @@ def federated_form(problem: GTVMin) -> FederatedForm:
     >>> federated_form(problem).samples.tolist()
     [2, 1]
     """
+    if problem not in _FORMS:
+        _FORMS[problem] = _make_form(problem)
+    return _FORMS[problem]
+
+
+def _make_form(problem: GTVMin) -> FederatedForm:
     form = problem.lowered.form
     return FederatedForm(
         n_nodes=form.n_nodes,
@@ -110,24 +120,32 @@ def _block(coefficient: float, atom: Loss) -> Block | None:
 
 def _table(blocks: list[list[Block]], remainder: QuadraticBlocks) -> DataPoints:
     """Data points and remainder in the order of the devices; rows with one entry become a diagonal."""
-    n, dim = remainder.n_rows, remainder.dim
-    diagonal, tilt = np.zeros((n, dim)), remainder.tilt.copy()
+    diagonal, tilt = np.zeros_like(remainder.tilt), remainder.tilt.copy()
     single = np.count_nonzero(remainder.X, axis=1) <= 1
-    for r in np.flatnonzero(single):
-        i, x, omega = remainder.owner[r], remainder.X[r], remainder.weight[r]
-        diagonal[i] += 2.0 * omega * x**2
-        tilt[i] -= 2.0 * omega * remainder.y[r] * x
+    owner, X, omega = remainder.owner[single], remainder.X[single], remainder.weight[single, None]
+    np.add.at(diagonal, owner, 2.0 * omega * X**2)
+    np.add.at(tilt, owner, -2.0 * omega * remainder.y[single, None] * X)
+    first = np.cumsum(remainder.counts) - remainder.counts
     parts: list[Block] = []
     starts, ends = [0], []
     for i, mine in enumerate(blocks):
-        rows = np.flatnonzero((remainder.owner == i) & ~single) if (~single).any() else np.empty(0, dtype=np.int64)
-        whole = (remainder.X[rows], remainder.y[rows], remainder.weight[rows], SQUARED, 0.0)
-        count = sum(len(block[1]) for block in mine)
-        ends.append(starts[-1] + count)
+        rows = first[i] + np.flatnonzero(~single[first[i] : first[i] + remainder.counts[i]])
+        ends.append(starts[-1] + sum(len(block[1]) for block in mine))
         starts.append(ends[-1] + len(rows))
-        parts += [*mine, whole]
+        parts += mine
+        if len(rows):
+            parts.append((remainder.X[rows], remainder.y[rows], remainder.weight[rows], SQUARED, 0.0))
+    nothing: Block = (np.empty((0, remainder.dim)), np.empty(0), np.empty(0), SQUARED, 0.0)
+    parts = parts or [nothing]
     sizes = [len(part[1]) for part in parts]
-    X, y, weight = (np.ascontiguousarray(np.concatenate([part[k] for part in parts])) for k in (0, 1, 2))
-    kind = np.repeat(np.array([part[3] for part in parts], dtype=np.int64), sizes)
-    parameter = np.repeat(np.array([part[4] for part in parts], dtype=float), sizes)
-    return DataPoints(X, y, weight, kind, parameter, np.array(starts), np.array(ends), diagonal, tilt)
+    return DataPoints(
+        X=np.ascontiguousarray(np.concatenate([part[0] for part in parts])),
+        y=np.concatenate([part[1] for part in parts]),
+        weight=np.concatenate([part[2] for part in parts]),
+        kind=np.repeat(np.array([part[3] for part in parts], dtype=np.int64), sizes),
+        parameter=np.repeat(np.array([part[4] for part in parts], dtype=float), sizes),
+        starts=np.array(starts),
+        ends=np.array(ends),
+        diagonal=diagonal,
+        tilt=tilt,
+    )
