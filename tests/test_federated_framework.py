@@ -17,6 +17,8 @@ from gtvmin.federated import algorithm_names, federated_form, make_algorithm, pr
 from gtvmin.federated.catalogue import entries
 from gtvmin.federated.operators import affine_round, measured_contraction
 from gtvmin.federated.program import complete_graph, consensus, star
+from gtvmin.registry import FEDERATED
+from gtvmin.solvers.driver import missing_capabilities
 from gtvmin.solvers.federated.fed_avg import FedAvg
 from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.form import aggregation_weights
@@ -351,10 +353,18 @@ def test_plots_of_runs() -> None:
         plot_federated(runs, x="time")  # type: ignore[arg-type]
 
 
-def test_solve_takes_algorithms_whose_limit_is_the_problem() -> None:
-    solution = problem_q().solve(method="fedgd", gap=1e-10)
+@pytest.mark.parametrize("name", FEDERATED)
+def test_solve_takes_algorithms_whose_limit_is_the_problem(name: str) -> None:
+    algorithm = make_algorithm(name, **entries()[name].example)
+    if missing_capabilities(algorithm, problem_q().lowered.form):
+        pytest.skip("for other penalties: its own tests solve them")
+    solution = problem_q().solve(method=algorithm, gap=1e-10)
     assert solution.is_certified
     assert solution.objective == pytest.approx(problem_q().solve(gap=1e-12).objective, rel=1e-9)
+    assert problem_q().solve(method=name, **entries()[name].example).is_certified
+
+
+def test_solve_refuses_algorithms_with_other_limits() -> None:
     with pytest.raises(ValueError, match=r"'fedavg' is unknown.*gtvmin\.federate"):
         problem_q().solve(method="fedavg")
 

@@ -78,6 +78,13 @@ class FedAvg:
     steps are biased: for quadratic losses the limit minimises ``sum_i p_i (w - w_i)^T S_i (w - w_i) / 2`` with
     ``S_i = (I - (I - eta Q_i)^K) / (eta K)`` and w_i the device's own minimiser, for other losses it minimises no
     convex function.  A participating device receives and sends its model once a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> gtv.federate(losses, "fedavg", rounds=50, weights=[1, 2], local_steps=1).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

@@ -45,6 +45,15 @@ class FedGD:
     The fixed point is GTV minimisation's, for any rates.  One rate converges below ``2 / (max_i L_i + lambda)`` with
     lambda the largest eigenvalue of the coupling's Hessian, ``2 alpha`` times that of the Laplacian, and for different
     ones ``eta_i < 2 / (L_i + 4 alpha d_i)``.  Each device sends its parameters to its neighbours.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> net = gtv.FLNetwork.from_edges([(0, 1)])
+    >>> problem = gtv.GTVMin(net, losses, penalty=gtv.SquaredNorm(), alpha=0.5)
+    >>> gtv.federate(problem, "fedgd", rounds=200).weights.round(6).tolist()
+    [[1.0], [2.0]]
     """
 
     eta: ArrayLike | None = None

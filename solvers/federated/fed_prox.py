@@ -81,6 +81,13 @@ class FedProx:
     server, has no loss, with ``alpha A_i = p_i mu / 2``.  Inexact minimisation with a fixed accuracy tends neither
     there nor to the minimiser of ``sum_i p_i L_i``, since ``grad L_i(w)`` does not vanish; a single gradient step tends
     to the latter whatever mu is.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> gtv.federate(losses, "fedprox", rounds=80, weights=[1, 2], mu=1.0).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

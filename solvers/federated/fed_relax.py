@@ -61,6 +61,15 @@ class FedRelax:
     ``B_ij = kappa_i A_ij / d_i`` (:func:`contraction_factors`), which is below one where every component has a device
     with a strongly convex loss.  So they converge with stale parameters of neighbours as well.  Losses need not be
     smooth.  A device that is updated sends its parameters to its neighbours.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> net = gtv.FLNetwork.from_edges([(0, 1)])
+    >>> problem = gtv.GTVMin(net, losses, penalty=gtv.SquaredNorm(), alpha=0.5)
+    >>> problem.solve(method="fedrelax").weights.round(4).tolist()
+    [[1.0], [2.0]]
     """
 
     order: Literal["jacobi", "gauss-seidel"] | Participation = "jacobi"
@@ -108,8 +117,8 @@ class FedRelax:
         return state.prox(np.where(degree > 0, mean, W))
 
     def point(self, form: StandardForm, state: FedRelaxState) -> Point:
-        """The iterate."""
-        return Point(state.W)
+        """The iterate; the couplings' gradients are its flows."""
+        return Point(state.W, tuple(t.function.gradient(t.map.apply(state.W)) for t in form.couplings))
 
     def traffic(self, form: StandardForm, state: FedRelaxState) -> Traffic:
         """One vector to each neighbour and one proximal map, for each device that was updated."""

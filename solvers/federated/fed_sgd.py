@@ -56,6 +56,16 @@ class FedSGD:
     random matrix A of a round and the covariance N of the gradients at the solution
     (:func:`gtvmin.federated.operators.stationary_covariance`).  For others the mean is off by a multiple of eta, and
     epochs (reshuffled batches) bias even quadratic losses.  With a half-life the limit is exact.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = [0.5 * gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0)]
+    >>> net = gtv.FLNetwork.from_edges([(0, 1)])
+    >>> problem = gtv.GTVMin(net, losses, penalty=gtv.SquaredNorm(), alpha=0.5)
+    >>> run = gtv.federate(problem, "fedsgd", rounds=200, batch=1, eta=0.2, half_life=50.0, seed=0)
+    >>> run.weights.round(3).tolist(), run.history[-1].points
+    ([[1.0], [2.0]], 400.0)
     """
 
     batch: Minibatch | int
@@ -89,8 +99,8 @@ class FedSGD:
         return replace(state, W=state.W - fade * state.eta[:, None] * g, round=state.round + 1)
 
     def point(self, form: StandardForm, state: FedSGDState) -> Point:
-        """The iterate."""
-        return Point(state.W)
+        """The iterate; the couplings' gradients are its flows."""
+        return Point(state.W, tuple(t.function.gradient(t.map.apply(state.W)) for t in form.couplings))
 
     def traffic(self, form: StandardForm, state: FedSGDState) -> Traffic:
         """One vector over each edge, each way, and a batch a device."""
