@@ -27,6 +27,7 @@ from gtvmin.federated.operators import affine_round
 from gtvmin.solvers.federated import fed_dr, fed_dyn, fed_split
 from gtvmin.solvers.federated.fed_dr import FedDR
 from gtvmin.solvers.federated.fed_dyn import FedDyn
+from gtvmin.solvers.federated.fed_prox import FedProx
 from gtvmin.solvers.federated.fed_split import FedSplit
 from gtvmin.solvers.federated.participation import Bernoulli, UniformSample
 from gtvmin.solvers.standard_form import Point
@@ -198,6 +199,15 @@ FAULTS: dict[str, tuple[Any, tuple[str, str], str, Callable[..., None]]] = {
     "g_i lost from its update": (fed_dyn, LOST_G, "FedDyn", check_dyn),
     "h never updated": (fed_dyn, NO_H, "FedDyn", check_dyn),
     "h with the wrong sign": (fed_dyn, ("h = state.h - mu", "h = state.h + mu"), "FedDyn", check_dyn),
+    "h by the sum of all models less one model, not less as many": (
+        fed_dyn,
+        (
+            'np.einsum("i,ij->j", setup.p, np.where(active, moved, 0.0))',
+            '(np.einsum("i,ij->j", setup.p, sent + moved) - state.model / form.n_nodes)',
+        ),
+        "FedDyn",
+        check_dyn,
+    ),
     "g_i with the wrong sign": (fed_dyn, ("g = state.g - mu", "g = state.g + mu"), "FedDyn", check_dyn),
     "h over those who take part": (
         fed_dyn,
@@ -252,6 +262,7 @@ def test_a_lost_g_is_fed_prox_with_twice_the_strength() -> None:
     inverse = np.linalg.inv(Q + 2 * MU * np.eye(DIM))
     expected = np.linalg.solve(np.eye(DIM) - 2 * MU * inverse.mean(axis=0), np.einsum("ijk,ik->j", inverse, b) / N)
     assert_close(found, expected, 1e-10)
+    assert_close(affine_limit(FedProx("uniform", 2 * MU), problem_q()).model, expected, 1e-10)
     assert np.abs(expected - minimiser(problem_q(), weights_of(problem_q(), "uniform"))).max() > 0.05
 
 

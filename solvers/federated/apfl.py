@@ -64,6 +64,14 @@ class APFL:
     Convergence is as ``1 - eta a^2 mu`` a step, and as ``1 - eta a mu`` without the chain factor.  Adaptive weights
     have a continuum of fixed points, and one that ends at zero leaves its device with the global model.  A
     participating device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> run = gtv.federate(losses, "apfl", rounds=500, weights="uniform", mixture=0.5)
+    >>> run["Oulu"].round(6).tolist(), run["Turku"].round(6).tolist()
+    ([0.0], [2.5])
     """
 
     weights: Weights

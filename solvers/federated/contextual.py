@@ -84,6 +84,13 @@ class Contextual:
     limit is then the minimiser of F, unless there are fewer devices than parameters and several local steps: it can
     stall at another point while F falls in every round.  With an estimated gradient the models do not converge.
     ``further=0``, one local step and ``beta = 1 / eta`` is FedAvg.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "contextual", rounds=200, weights="uniform", local_steps=5).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

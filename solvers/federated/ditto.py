@@ -61,6 +61,14 @@ class Ditto:
     The global model does not see the personal ones.  Its limit w is FedAvg's, with its bias if there are several local
     steps, and the limit of v_i is the proximal map of L_i at that w: for any number of personal steps, and not where
     both are minimised jointly.  A participating device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> run = gtv.federate(losses, "ditto", rounds=200, weights="uniform", lam=2.0)
+    >>> run["Oulu"].round(6).tolist(), run["Turku"].round(6).tolist()
+    ([1.0], [2.4])
     """
 
     weights: Weights

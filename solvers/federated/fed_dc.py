@@ -78,6 +78,13 @@ class FedDC:
     stable nowhere else; different ones can be, a little outside.  There the drifts grow while the model looks
     converged for many rounds.  The opposite sign of the correction has the same limit, without this condition.  A
     participating device receives and sends two vectors a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "feddc", rounds=200, weights="uniform", alpha=1.0).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

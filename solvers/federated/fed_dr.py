@@ -82,6 +82,13 @@ class FedDR:
     -----
     The limit of the server's model is the minimiser of ``sum_i p_i L_i + r`` for any mu > 0, whoever takes part; the
     y_i do not agree.  A participating device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "feddr", rounds=200, weights="uniform", regulariser=2.5 * gtv.L1()).model.round(6).tolist()
+    [1.5]
     """
 
     weights: Weights

@@ -74,6 +74,13 @@ class FedDyn:
     that start at the limit stay there.  Rounds keep ``h - sum_i p_i g_i``, zero from the start here.  With exact
     minimisation and all devices the ``y_i = v_i + g_i / mu`` are those of FedDR with relaxation 1: Douglas-Rachford
     splitting.  A participating device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "feddyn", rounds=200, weights="uniform").model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

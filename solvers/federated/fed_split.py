@@ -56,6 +56,13 @@ class FedSplit:
     The limit of x is the minimiser of ``sum_i p_i L_i`` for any mu > 0 if the losses are strongly convex; the z_i do
     not agree.  Gradient steps have the same limit if they start at x, and a biased one if they start at ``2 x - z_i``.
     With ``y_i = 2 x - z_i`` this is FedDR with relaxation 2.  A device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "fedsplit", rounds=200, weights="uniform").model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

@@ -71,6 +71,14 @@ class FOLB:
     while the updates are not zero.  The models stay in a neighbourhood, which shrinks with the rate; no round moves
     farther than the longest update, because the denominator has absolute values.  A participating device receives a
     vector and sends its update and its gradient.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> run = gtv.federate(losses, "folb", rounds=200, weights="uniform", eta=0.01)
+    >>> bool(abs(run.model[0] - 2.0) < 0.2)
+    True
     """
 
     weights: Weights

@@ -72,6 +72,14 @@ class PFedMe:
     ``mu = lam``.  More are biased as FedAvg's local steps are, with the envelopes' Hessians.  Proximal maps are exact
     here, as the paper's analysis has them; the authors' code adds a weight decay of 1e-3 to the losses, which moves
     the limit.  A participating device receives and sends one vector a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> run = gtv.federate(losses, "pfedme", rounds=200, weights="uniform", lam=2.0)
+    >>> run["Oulu"].round(6).tolist(), run["Turku"].round(6).tolist()
+    ([0.769231], [2.307692])
     """
 
     weights: Weights

@@ -58,6 +58,13 @@ class ProxSkip:
     The limit is the minimiser of ``sum_i p_i L_i``, with ``h_i = grad L_i``.  A communication sets ``sum_i p_i h_i`` to
     zero, and rounds keep it there.  A step of this algorithm is one local step: the devices send and receive a vector
     only in steps that communicate.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "proxskip", rounds=200, weights="uniform", seed=1).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights

@@ -78,6 +78,13 @@ class Scaffold:
     to a model with another mean gradient.  From zero controls the first round is that of FedAvg.  Option I needs
     smaller steps.
     A participating device receives and sends two vectors a round.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    >>> gtv.federate(losses, "scaffold", rounds=200, weights="uniform", local_steps=5).model.round(6).tolist()
+    [2.0]
     """
 
     weights: Weights
