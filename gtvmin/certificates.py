@@ -71,6 +71,8 @@ class Certificate:
         What was certified, and the repaired flows that prove it.
     duals : tuple of arrays
         All repaired dual variables: those of the couplings, then those of the losses' data points.
+    problem : GTVMin
+        What it is about.
     problem_hash : str
         SHA-256 of the declared problem.
     rigorous : bool
@@ -91,8 +93,13 @@ class Certificate:
     W: Array
     U: Array
     duals: Duals
-    problem_hash: str
+    problem: GTVMin
     rigorous: bool
+
+    @property
+    def problem_hash(self) -> str:
+        """SHA-256 of the declared problem."""
+        return self.problem.hash  # the problem computes it once, when it is first asked for
 
     def __init__(self, token: object, **values: Any) -> None:
         if token is not _MADE_BY_CERTIFY:
@@ -255,7 +262,7 @@ def certify(
         W=parameters,
         U=lowered.raise_flows(repaired),
         duals=tuple(_read_only(dual) for dual in repaired),
-        problem_hash=problem.hash,
+        problem=problem,
         rigorous=False,
     )
 
@@ -279,7 +286,7 @@ def _rigorous(problem: GTVMin, W: Array, duals: Duals) -> Certificate:
         W=W,
         U=bound.U,
         duals=tuple(_read_only(dual) for dual in duals),
-        problem_hash=problem.hash,
+        problem=problem,
         rigorous=True,
     )
 
