@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["plot_federated"]
 
 COLOURS = ("#22303c", "#d1495b", "#2a7f9e", "#e0a030", "#4f8a5b", "#8a5a9e", "#8c6d53", "#7a8791")
+LEAST = 1e-16
+"""Where the vertical axis ends: below it nobody cares, though gaps can be had much smaller."""
 NAMES = {
     "rounds": "communication rounds",
     "bytes": "bytes sent and received by all devices",
@@ -79,6 +81,7 @@ def plot_federated(
         axes.plot(steps[drawn], gaps[drawn], ls=style, color=colour, lw=1.6, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], LEAST))
     axes.set_xlabel(NAMES[x])
     axes.set_ylabel("certified relative gap")
     axes.grid(True, which="major", color=FAINT, lw=0.6, alpha=0.6)
