@@ -361,7 +361,7 @@ def test_names_with_dollars_and_foreign_letters_are_drawn(folder, figures):
 
 
 def test_exit_code_1_when_not_certified(folder, figures):
-    result = invoke(*BASE, "--max-iter", "1")
+    result = invoke(*BASE, "--max-iter", "1", "--method", "primal_dual")
     assert result.exit_code == 1
     assert "NOT certified" in result.stdout
     assert "iteration limit" in result.stdout
