@@ -46,12 +46,12 @@ class FOLBState:
 
 @dataclass(frozen=True)
 class FOLB:
-    """``w += sum_k I_k D_k / sum_k |I_k|`` with the updates D_k and ``I_k = <grad L_k(w), g>``, g the mean gradient.
+    """``w += sum_k p_k I_k D_k / sum_k p_k |I_k|``: updates D_k, ``I_k = <grad L_k(w), g>``, and the mean gradient g.
 
     Parameters
     ----------
     weights : {"uniform", "samples"} or array_like (n_nodes,)
-        Weights p of the devices in g, over those who take part.
+        Weights p of the devices, in g and in the sums; the paper's are uniform.
     local_steps : int or sequence of int
         Gradient steps of an update, at least one.
     eta : float or array_like (n_nodes,), optional
@@ -120,8 +120,9 @@ class FOLB:
         update = descend(form, sent, steps, fade * setup.eta, mu=self.mu, anchor=sent) - sent
         gradients = gradient_at(form, state.model)
         # server: weights by the agreement with the mean gradient of those who take part
-        mean = np.einsum("i,ij->j", np.where(active, setup.p, 0.0), gradients)  # its scale is immaterial
-        agreement = np.where(active, np.einsum("ij,j->i", gradients, mean), 0.0)
+        share = np.where(active, setup.p, 0.0)
+        mean = np.einsum("i,ij->j", share, gradients)  # its scale is immaterial
+        agreement = share * np.einsum("ij,j->i", gradients, mean)
         scale = np.abs(agreement).sum()
         model = state.model
         if scale > 0:
