@@ -74,6 +74,14 @@ def test_columns_in_different_units_and_weights_of_all_sizes() -> None:
     assert np.allclose(solution.weights, truth(weights), rtol=0, atol=1e-5)
 
 
+def test_reordered_devices_have_the_same_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gtvmin.solvers.system_solvers.FAR_NUMBERS", 0)
+    monkeypatch.setattr("gtvmin.solvers.system_solvers.FAR_SHARE", 0.0)
+    problem = grid_problem(1.0, 0.5)
+    solution = problem.solve("linear_system", strategy="cg", gap=1e-10)
+    assert np.allclose(solution.weights, truth(problem), rtol=0, atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore::gtvmin.errors.NotUniqueWarning")
 @pytest.mark.parametrize("strategy", ["direct", "cg"])
 def test_components_without_labels_do_not_run_away(strategy: str) -> None:
