@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -304,3 +305,47 @@ def test_the_largest_eigenvalue_of_a_large_network_is_bounded_closely() -> None:
     for penalty in (gtv.SquaredNorm(), gtv.Partial(gtv.SquaredNorm(), [0])):
         problem = gtv.GTVMin(net, losses, penalty=penalty, alpha=0.5)
         assert truth <= largest_eigenvalue(form_of(problem)) <= 1.02 * truth
+
+
+def copies(loss: gtv.Loss, count: int) -> gtv.GTVMin:
+    """Uncoupled devices with the same loss, whose draws are independent."""
+    nodes = [f"copy {k}" for k in range(count)]
+    losses = dict.fromkeys(nodes, loss)
+    return gtv.GTVMin(gtv.FLNetwork.from_edges([], nodes=nodes), losses, penalty=gtv.SquaredNorm(), alpha=0.0)
+
+
+def test_reshuffled_epochs_bias_even_quadratics() -> None:
+    """The mean at the ends of epochs is the fixed point of the mean over all 120 orders of five data points."""
+    rng = np.random.default_rng(6)
+    X, y, eta = rng.normal(size=(5, 2)), rng.normal(size=5), 0.1
+    M, c = np.zeros((2, 2)), np.zeros(2)
+    for order in permutations(range(5)):
+        A, b = np.eye(2), np.zeros(2)
+        for r in order:
+            step = np.eye(2) - 2 * eta * np.outer(X[r], X[r])
+            A, b = step @ A, step @ b + 2 * eta * y[r] * X[r]
+        M, c = M + A / 120, c + b / 120
+    limit, least_squares = np.linalg.solve(np.eye(2) - M, c), np.linalg.lstsq(X, y, rcond=None)[0]
+    count = 3000
+    form = form_of(copies(gtv.SquaredError(X, y), count))
+    means = {}
+    for kind in ("epochs", "fresh"):
+        state = run_rounds(FedSGD(Minibatch(1, order=kind), eta=eta), form, 5 * 24, Point(np.tile(limit, (count, 1))))
+        means[kind] = state.W.mean(axis=0), 4 * state.W.std(axis=0) / np.sqrt(count)
+    assert (np.abs(means["epochs"][0] - limit) < means["epochs"][1]).all()
+    assert (np.abs(means["fresh"][0] - least_squares) < means["fresh"][1]).all()
+    assert (np.abs(limit - least_squares) > 2 * means["epochs"][1]).any()
+
+
+def test_sgd_on_logistic_losses_is_biased_by_a_multiple_of_eta() -> None:
+    loss = gtv.Logistic([[2.0]] * 6, [1.0, 1.0, 1.0, 1.0, 1.0, -1.0]) + gtv.Quadratic([[0.1]])
+    problem, count = copies(loss, 4000), 4000
+    best_w = gtv.GTVMin(gtv.FLNetwork.from_edges([], nodes=[0]), [loss], penalty=gtv.SquaredNorm(), alpha=0.0)
+    w = best_w.solve(gap=1e-12).weights[0]
+    bias = []
+    for eta, rounds in ((0.8, 80), (0.2, 250)):
+        state = run_rounds(FedSGD(1, eta=eta), form_of(problem), rounds, Point(np.tile(w, (count, 1))))
+        bias.append(float(state.W.mean() - w[0]))
+        error = 4 * float(state.W.std()) / np.sqrt(count)
+        assert abs(bias[-1]) > error
+    assert 2.0 < bias[0] / bias[1] < 8.0
