@@ -82,7 +82,7 @@ class ClusteringNetwork:
     ) -> None:
         """Change (W, U, Z) by a number of over-relaxed steps of ADMM, see :mod:`gtvmin.solvers.admm`."""
         bound, arrays = strength * self.weights, (factor.order, factor.start, factor.rows, factor.values)
-        _admm_steps(self.linear, *iterate, bound, penalties, self.tail, self.head, *self._incident, *arrays, count)
+        _admm_steps(self.linear, *iterate, bound, penalties, self.tail, self.head, *arrays, count)
 
     def components(self, kept: NDArray[np.bool_]) -> Groups:
         """Groups that the kept edges join."""
@@ -199,9 +199,6 @@ def _admm_steps(
     penalties: Array,
     tail: IntArray,
     head: IntArray,
-    start: IntArray,
-    edges: IntArray,
-    signs: Array,
     order: IntArray,
     first: IntArray,
     rows: IntArray,
@@ -209,27 +206,37 @@ def _admm_steps(
     count: int,
 ) -> None:
     n, dim = W.shape
-    right = np.empty((n, dim))
+    right, pull = np.zeros(((dim + 1) // 2, n, 2)), linear.copy()
+    for e in range(len(tail)):
+        for j in range(dim):
+            force = penalties[e] * Z[e, j] - U[e, j]
+            pull[head[e], j] += force
+            pull[tail[e], j] -= force
     for _ in range(count):
-        for k in range(n):
-            i = order[k]
-            for j in range(dim):
-                right[k, j] = linear[i, j]
-            for p in range(start[i], start[i + 1]):
-                e = edges[p]
-                for j in range(dim):
-                    right[k, j] += signs[p] * (penalties[e] * Z[e, j] - U[e, j])
+        for j in range(dim):
+            for k in range(n):
+                right[j // 2, k, j % 2] = pull[order[k], j]
         substitute(right, first, rows, values)
-        for k in range(n):
-            for j in range(dim):
-                W[order[k], j] = right[k, j]
+        for j in range(dim):
+            for k in range(n):
+                W[order[k], j] = right[j // 2, k, j % 2]
+        pull[:] = linear
         for e in range(len(tail)):
+            t, h, penalty = tail[e], head[e], penalties[e]
             square = 0.0
             for j in range(dim):
-                ahead = RELAXATION * (W[head[e], j] - W[tail[e], j]) + (1.0 - RELAXATION) * Z[e, j]
-                Z[e, j] = U[e, j] + penalties[e] * ahead
-                square += Z[e, j] * Z[e, j]
-            share = bound[e] / np.sqrt(square) if square > bound[e] * bound[e] else 1.0
+                ahead = RELAXATION * (W[h, j] - W[t, j]) + (1.0 - RELAXATION) * Z[e, j]
+                moved = U[e, j] + penalty * ahead
+                Z[e, j] = moved
+                square += moved * moved
+            share, rest = 1.0, 0.0
+            if square > bound[e] * bound[e]:
+                share = bound[e] / np.sqrt(square)
+                rest = (1.0 - share) / penalty
             for j in range(dim):
-                U[e, j] = share * Z[e, j]
-                Z[e, j] = (Z[e, j] - U[e, j]) / penalties[e]
+                moved = Z[e, j]
+                U[e, j] = share * moved
+                Z[e, j] = rest * moved
+                force = (1.0 - 2.0 * share) * moved  # penalty * copy - multiplier
+                pull[h, j] += force
+                pull[t, j] -= force

@@ -23,13 +23,16 @@ START_SHARE = 0.1
 # Contraction pays if at most this share of the nodes is left.
 WORTHWHILE = 0.5
 # Clusters are solved for to this share of the tolerance.
-REDUCED_SHARE, REDUCED_LIMIT = 0.3, 400
+REDUCED_SHARE, REDUCED_LIMIT = 0.05, 400
 # A gap this many times the tolerance is closed by further steps.
 CLOSE = 10.0
 FIRST_STEPS, STEPS_GROWTH, MOST_STEPS = 10, 1.5, 3000
 CHECK_EVERY, CHECK_GROWTH = 5, 0.2
+FIRST_LOOK = 10
 LOOK_GROWTH, FACTOR_RANGE, LOCAL_RANGE = 1.5, (0.1, 10.0), (0.1, 10.0)
-FLOW_ROUNDS, LEAST_ROOM, GROUNDING = 4, 1e-2, 1e-10
+# Flows are given up once a round leaves more than this share of the gap.
+SLOW = 0.5
+FLOW_ROUNDS, LEAST_ROOM, GROUNDING = 4, 1e-4, 1e-10
 TINY = float(np.finfo(float).tiny)
 
 
@@ -153,7 +156,7 @@ def admm(
     Z = network.differences(W)
     weights, last = strength * network.weights, (Z.copy(), U.copy())
     factor, penalties = None, weights
-    done, look, check = 0, CHECK_EVERY, CHECK_EVERY
+    done, look, check = 0, FIRST_LOOK, CHECK_EVERY
     while True:
         if factor is None:
             penalties = _penalties(rho * weights, U, Z)
@@ -161,12 +164,6 @@ def admm(
         count = min(check, look, limit) - done
         network.admm_steps(factor, penalties, strength, (W, U, Z), count)
         done += count
-        if done >= min(check, limit):
-            gap, objective = network.gap(strength, W, U)
-            relative = gap / max(objective + offset, TINY)
-            if relative <= tolerance or done >= limit:
-                return relative, np.asarray(~Z.any(axis=1)), rho, done
-            check = done + max(CHECK_EVERY, int(CHECK_GROWTH * done))
         if done >= look:
             look = int(LOOK_GROWTH * done) + 1
             primal = float((weights[:, None] * (Z - last[0]) ** 2).sum())
@@ -175,6 +172,12 @@ def admm(
             if primal > 0 and dual > 0:
                 rho *= float(np.clip(np.sqrt(np.sqrt(dual / primal) / rho), *FACTOR_RANGE))
             factor = None
+        if done >= min(check, limit):
+            gap, objective = network.gap(strength, W, U)
+            relative = gap / max(objective + offset, TINY)
+            if relative <= tolerance or done >= limit:
+                return relative, np.asarray(~Z.any(axis=1)), rho, done
+            check = done + max(CHECK_EVERY, int(CHECK_GROWTH * done))
 
 
 def _penalties(central: Array, U: Array, Z: Array) -> Array:
@@ -195,9 +198,10 @@ def fit_flows(
     for trial in range(FLOW_ROUNDS + 1):
         gap, objective = network.gap(strength, W, U)
         relative = gap / max(objective, TINY)
+        slow = trial > 1 and relative > SLOW * best[1]
         if relative < best[1]:
             best = U, relative
-        if best[1] <= tolerance or trial == FLOW_ROUNDS or not inside.any():
+        if best[1] <= tolerance or slow or trial == FLOW_ROUNDS or not inside.any():
             break
         missing = network.residual(W, U)
         for column in missing.T:

