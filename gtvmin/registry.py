@@ -15,9 +15,12 @@ ENTRY_POINT_GROUP = "gtvmin.solvers"
 BUILT_IN = {
     "adaptive_primal_dual": "gtvmin.solvers.adaptive_primal_dual:AdaptivePrimalDual",
     "admm": "gtvmin.solvers.admm:ADMM",
+    "block_coordinate": "gtvmin.solvers.block_coordinate:BlockCoordinate",
+    "dual_proximal_gradient": "gtvmin.solvers.dual_proximal_gradient:DualProximalGradient",
     "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
     "newton_multipliers": "gtvmin.solvers.newton_multipliers:NewtonMultipliers",
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
+    "proximal_gradient": "gtvmin.solvers.proximal_gradient:ProximalGradient",
     "total_variation": "gtvmin.solvers.total_variation:TotalVariation",
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 from .linear_maps import Array, NodeRows
 from .standard_form import Duals, StandardForm
 
-__all__ = ["hessians", "row_duals"]
+__all__ = ["gradient_duals", "hessians", "row_duals"]
 
 ROUNDS = 8
 HALVINGS = 5
@@ -53,7 +53,7 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
     """
     if not form.rows:
         return ()
-    S = -sum(term.map.adjoint(dual) for term, dual in zip(form.couplings, U, strict=True))
+    S = _net(form, U)
     for _ in range(ROUNDS):
         residual = form.local.gradient(W) - S
         move = _newton_move(hessians(form, W), residual)
@@ -74,6 +74,24 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
             length[poor] *= 0.3
         W = trial
     return None
+
+
+def gradient_duals(form: StandardForm, W: Array) -> Duals:
+    """Gradients of smooth couplings at W, and the duals of the losses' data points that go with them, if found."""
+    U = tuple(term.function.gradient(term.map.apply(W)) for term in form.couplings)
+    smooth = all(
+        "second_derivative" in term.function.capabilities and isinstance(term.map, NodeRows) for term in form.rows
+    )
+    rows = row_duals(form, W, U) if smooth else form.local.split(_net(form, U))
+    return (*U, *(rows or ()))
+
+
+def _net(form: StandardForm, U: Duals) -> Array:
+    """What the couplings' duals leave for every device's loss: ``-(sum_k K_k^T U_k)_i``."""
+    net = np.zeros((form.n_nodes, form.dim))
+    for term, dual in zip(form.couplings, U, strict=True):
+        net -= term.map.adjoint(dual)
+    return net
 
 
 def _linear_model(form: StandardForm, W: Array, move: Array) -> Duals:
