@@ -10,12 +10,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from gtvmin.federated.class_tables import class_points
 from gtvmin.losses import Huber, Logistic, Ridge, SquaredError, Zero
 from gtvmin.losses.base import Loss, Sum
 from gtvmin.losses.quadratic import QuadraticBlocks
 from gtvmin.losses.quadratic_form import Quadratic
 from gtvmin.losses.squared_error import row_weights
 from gtvmin.losses.stacking import split_losses
+from gtvmin.solvers.federated.class_points import ClassPoints
 from gtvmin.solvers.federated.data_points import HUBER, LOGISTIC, SQUARED, DataPoints
 from gtvmin.solvers.federated.form import FederatedForm
 from gtvmin.solvers.standard_form import Array
@@ -37,7 +39,7 @@ def federated_form(problem: GTVMin) -> FederatedForm:
 
     Minibatches are possible (``form.data`` is there) if the losses are sums of :class:`~gtvmin.losses.SquaredError`,
     :class:`~gtvmin.losses.Ridge`, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber` and quadratic
-    functions without data.
+    functions without data, or of :class:`~gtvmin.losses.Softmax` and separable quadratic functions.
 
     Examples
     --------
@@ -64,8 +66,14 @@ def _make_form(problem: GTVMin) -> FederatedForm:
         local=form.local,
         ids=np.array([label_identity(label) for label in problem.network.nodes], dtype=np.uint64),
         samples=np.array([loss.n_samples for loss in problem.losses], dtype=np.int64),
-        data=data_points(problem.losses, form.dim) if (problem.dims == problem.dim).all() else None,
+        data=_points(problem),
     )
+
+
+def _points(problem: GTVMin) -> DataPoints | ClassPoints | None:
+    if (problem.dims != problem.dim).any():
+        return None
+    return data_points(problem.losses, problem.dim) or class_points(problem.losses, problem.dim)
 
 
 def label_identity(label: Hashable) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..standard_form import Array, StandardForm
+from .class_points import ClassPoints
 from .data_points import DataPoints
 
 __all__ = ["FederatedForm", "Weights", "aggregation_weights", "device_ids", "sample_counts"]
@@ -27,13 +28,13 @@ class FederatedForm(StandardForm):
         Identity of each device, from its label and not from its position: its random draws follow it.
     samples : int array (n_nodes,)
         Number of data points of each device.
-    data : DataPoints, optional
-        The data points, if all losses are sums over them that :class:`DataPoints` knows.
+    data : DataPoints or ClassPoints, optional
+        The data points, if all losses are sums over them that one of these tables knows.
     """
 
     ids: NDArray[np.uint64]
     samples: NDArray[np.int64]
-    data: DataPoints | None
+    data: DataPoints | ClassPoints | None
 
     @property
     def capabilities(self) -> frozenset[str]:

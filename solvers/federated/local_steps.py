@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..standard_form import Array, StandardForm
+from .class_points import ClassPoints
 from .data_points import DataPoints
 from .form import FederatedForm
 from .minibatch import Minibatch
@@ -28,7 +29,7 @@ def local_steps(form: StandardForm, steps: LocalSteps) -> IntArray:
     return counts.astype(np.int64)
 
 
-def data_points(form: StandardForm) -> DataPoints | None:
+def data_points(form: StandardForm) -> DataPoints | ClassPoints | None:
     """Data points of a form that has them."""
     return form.data if isinstance(form, FederatedForm) else None
 

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .class_points import ClassPoints
 from .data_points import DataPoints
 from .streams import BATCHES, Keys, random_bits, uniforms
 
@@ -38,11 +39,11 @@ class Minibatch:
         if self.order not in ("replacement", "fresh", "epochs"):
             raise ValueError(f"order must be 'replacement', 'fresh' or 'epochs', got {self.order!r}")
 
-    def drawn(self, data: DataPoints) -> IntArray:
+    def drawn(self, data: DataPoints | ClassPoints) -> IntArray:
         """Data points that each device evaluates in a step, (n_nodes,)."""
         return np.minimum(self.size, data.counts)
 
-    def rows(self, data: DataPoints, keys: Keys, round: int, step: int, steps: int) -> IntArray:
+    def rows(self, data: DataPoints | ClassPoints, keys: Keys, round: int, step: int, steps: int) -> IntArray:
         """Positions (n_nodes, size) of the data points of local step number ``step`` out of ``steps`` a round.
 
         -1 where a device has fewer.
@@ -62,7 +63,7 @@ class Minibatch:
         return np.where(inside, shuffled[np.where(inside, position, 0)], -1)
 
 
-def _shuffled(data: DataPoints, keys: Keys, epoch: IntArray) -> IntArray:
+def _shuffled(data: DataPoints | ClassPoints, keys: Keys, epoch: IntArray) -> IntArray:
     """The table's rows with the data points of every device in a random order of the epoch."""
     counts, rows = data.counts, np.arange(len(data.y))
     owner = np.repeat(np.arange(data.n_nodes), np.diff(data.starts))
