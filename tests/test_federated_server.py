@@ -308,3 +308,14 @@ def test_planted_faults_move_the_limit() -> None:
     faults["other weights"] = run_rounds(FedProx("uniform", mu=1.0), form_of(problem_q()), 400).model
     for name, wrong in faults.items():
         assert np.abs(wrong - right).max() > 1e-3, name
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox"])
+def test_a_device_without_a_loss_takes_part(name: str) -> None:
+    """It has no bound on its step, and pulls at nothing with one local step."""
+    losses = {"a": gtv.SquaredError([[1.0]], [2.0]), "none": gtv.Zero()}
+    options = {"mu": 1.0, "local_steps": 1} if name == "fedprox" else {}
+    run = gtv.federate(losses, name, rounds=300, weights="uniform", **options)
+    assert run.model == pytest.approx([2.0], abs=1e-8)
+    with pytest.raises(ValueError, match=r"eta must be given: no safe one is known.*position 0"):
+        gtv.federate([gtv.Poisson([[1.0]], [2.0])], name, rounds=5, weights="uniform", **options)

@@ -19,7 +19,7 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient_at, local_steps
 from .participation import All, Participation
-from .step_sizes import StepSizeWarning, step_sizes
+from .step_sizes import StepSizeWarning, smoothness_bound, step_sizes
 from .streams import COINS, Keys, device_keys, uniforms
 
 __all__ = ["Contextual", "ContextualSetup", "ContextualState"]
@@ -115,7 +115,7 @@ class Contextual:
     def init(self, form: StandardForm, start: Point | None) -> ContextualState:
         """The mean of the start's models, or zero."""
         p, n = aggregation_weights(form, self.weights), form.n_nodes
-        eta = step_sizes("eta", self.eta, 2.0 / form.local.smoothness, "2 / L_i", n)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", n)
         eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():

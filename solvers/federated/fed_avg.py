@@ -19,7 +19,7 @@ from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, data_points, descend, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, server_average
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["FedAvg", "FedAvgSetup", "FedAvgState", "points_per_round", "starting_model"]
@@ -104,7 +104,7 @@ class FedAvg:
     def init(self, form: StandardForm, start: Point | None) -> FedAvgState:
         """Algorithm 8, line 1: the mean of the start's models, or zero."""
         p = aggregation_weights(form, self.weights)
-        eta = step_sizes("eta", self.eta, 2.0 / form.local.smoothness, "2 / L_i", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form.n_nodes)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min())
         expected = None if self.aggregation == "renormalised" else self.participation.expected(p)

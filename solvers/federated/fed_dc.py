@@ -19,7 +19,7 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, local_steps
 from .participation import All, Participation, server_average
-from .step_sizes import StepSizeWarning, step_sizes
+from .step_sizes import StepSizeWarning, smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["FedDC", "FedDCSetup", "FedDCState", "stability_number"]
@@ -109,7 +109,7 @@ class FedDC:
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():
             raise ValueError("local_steps must be at least 1")
-        eta = step_sizes("eta", self.eta, 2.0 / (form.local.smoothness + alpha), "2 / (L_i + alpha)", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form, alpha), "2 / (L_i + alpha)", form.n_nodes)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min())
         if self.variant == "paper":

@@ -21,7 +21,7 @@ from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient, gradient_at, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, server_average
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["FedProx", "FedProxSetup", "FedProxState"]
@@ -132,7 +132,7 @@ class FedProx:
         if self.exact:
             prox = form.local.prox_operator(np.full(n, 1.0 / self.mu))
         else:
-            eta = step_sizes("eta", self.eta, 2.0 / (form.local.smoothness + self.mu), "2 / (L_i + mu)", n)
+            eta = step_sizes("eta", self.eta, smoothness_bound(form, self.mu), "2 / (L_i + mu)", n)
             eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
             steps = None if self.local_steps is None else local_steps(form, self.local_steps)
         expected = None if self.aggregation == "renormalised" else self.participation.expected(p)

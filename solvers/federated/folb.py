@@ -18,7 +18,7 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient_at, local_steps
 from .participation import All, Participation
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["FOLB", "FOLBSetup", "FOLBState"]
@@ -100,7 +100,7 @@ class FOLB:
     def init(self, form: StandardForm, start: Point | None) -> FOLBState:
         """The mean of the start's models, or zero."""
         p = aggregation_weights(form, self.weights)
-        eta = step_sizes("eta", self.eta, 2.0 / (form.local.smoothness + self.mu), "2 / (L_i + mu)", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form, self.mu), "2 / (L_i + mu)", form.n_nodes)
         eta = np.full(form.n_nodes, 0.5 * eta.min()) if self.eta is None else eta
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():

@@ -12,7 +12,7 @@ from ..standard_form import Array, StandardForm
 from .fed_avg import points_per_round
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, local_steps
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 
 __all__ = ["LocalProx", "prox_capability", "proximal_strength"]
 
@@ -55,7 +55,7 @@ class LocalProx:
         if steps is None:
             prox = form.local.prox_operator(np.full(n, 1.0 / mu))
             return cls(mu, prox, np.zeros(n), np.zeros(n, dtype=np.int64))
-        rate = step_sizes("eta", eta, 2.0 / (form.local.smoothness + mu), "2 / (L_i + mu)", n)
+        rate = step_sizes("eta", eta, smoothness_bound(form, mu), "2 / (L_i + mu)", n)
         if eta is None:
             rate = np.full(n, 0.5 * rate.min())
         return cls(mu, None, rate, local_steps(form, steps))

@@ -19,7 +19,7 @@ from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient_at, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, server_average
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["Scaffold", "ScaffoldSetup", "ScaffoldState"]
@@ -112,7 +112,7 @@ class Scaffold:
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():
             raise ValueError("local_steps must be at least 1: a device's control needs a step")
-        eta = step_sizes("eta", self.eta, 2.0 / form.local.smoothness, "2 / L_i", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form.n_nodes)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min() / (steps.max() if self.option == "I" else 1))
         setup = ScaffoldSetup(p, q, eta, steps, device_keys(form, self.seed))

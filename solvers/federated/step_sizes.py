@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..standard_form import Array, StandardForm
 
-__all__ = ["StepSizeWarning", "largest_smoothness", "step_sizes"]
+__all__ = ["StepSizeWarning", "largest_smoothness", "smoothness_bound", "step_sizes"]
 
 SHARE = 0.95
 """Share of the bound that is taken where no step size is given."""
@@ -24,6 +24,12 @@ def largest_smoothness(form: StandardForm) -> float:
     return float(form.local.smoothness.max(initial=0.0))
 
 
+def smoothness_bound(form: StandardForm, extra: float = 0.0) -> Array:
+    """``2 / (L_i + extra)``, below which gradient steps of a device descend; infinite for a device without a loss."""
+    curvature = form.local.smoothness + extra
+    return np.where(curvature > 0, 2.0 / np.where(curvature > 0, curvature, 1.0), np.inf)
+
+
 def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str, n: int) -> Array:
     """Step size of each device: the given ones, or a share of the bound.
 
@@ -34,7 +40,7 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
     given : float or array_like (n,), optional
         What the user asked for.
     bound : float or array_like (n,)
-        What the algorithm is known to converge below.
+        What the algorithm is known to converge below; infinite where any step will do, zero where none is known to.
     reason : str
         The bound as a formula.
     n : int
@@ -47,7 +53,8 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
     Raises
     ------
     ValueError
-        If a step is not a finite number above 0, or the bound itself is not (nothing is known of the losses).
+        If a step is not a finite number above 0; if none is given and the bound is zero (nothing is known of a loss) or
+        infinite for all devices.
 
     Warns
     -----
@@ -56,11 +63,14 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
     """
     limit = np.broadcast_to(np.asarray(bound, dtype=float), (n,))
     if given is None:
-        if not np.isfinite(limit).all():
+        if not np.isfinite(limit).any():
             raise ValueError(f"{name} must be given: {reason} sets no limit here")
         if not (limit > 0).all():
-            raise ValueError(f"no {name} is known to be safe: {reason} is zero at device {int(limit.argmin())}")
-        return np.asarray(SHARE * limit)
+            raise ValueError(
+                f"{name} must be given: no safe one is known, since {reason} is zero for the device at position "
+                f"{int(limit.argmin())}, whose loss is not known to be smooth"
+            )
+        return np.asarray(SHARE * np.where(np.isfinite(limit), limit, limit.min()))
     steps = np.asarray(given, dtype=float)
     if steps.shape not in ((), (n,)) or not np.isfinite(steps).all() or not (steps > 0).all():
         raise ValueError(f"{name} must be a finite number > 0 or {n} of them, one a device, got {given!r}")
