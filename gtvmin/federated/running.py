@@ -21,8 +21,10 @@ from gtvmin.penalties import Consensus
 from gtvmin.problem import GTVMin
 from gtvmin.solvers.driver import Monitor, Record, Status, missing_capabilities, run
 from gtvmin.solvers.federated.algorithm import global_model
+from gtvmin.solvers.federated.asynchronous import Asynchronous
 from gtvmin.solvers.federated.form import FederatedForm
 from gtvmin.solvers.federated.ledger import Traffic
+from gtvmin.solvers.federated.schedule import Schedule
 from gtvmin.solvers.federated.watch import DivergenceWatch
 from gtvmin.solvers.standard_form import Assessment, Point
 from gtvmin.validation import nonnegative_number, positive_integer
@@ -44,6 +46,7 @@ def federate(
     start: Any = None,
     time_limit: float | None = None,
     progress: Callable[[RoundRecord], None] | None = None,
+    schedule: Schedule | None = None,
     **settings: Any,
 ) -> FederatedSolution:
     """Run a federated algorithm, and certify its models on the convex program that its limit solves.
@@ -69,6 +72,9 @@ def federate(
         Seconds, looked at when the models are assessed.
     progress : callable, optional
         Called with each :class:`~gtvmin.federated.solution.RoundRecord`.
+    schedule : Schedule, optional
+        Who computes when and how late messages are (:class:`gtvmin.solvers.federated.schedule.Schedule`), for
+        algorithms on a network whose devices can work with what they last heard; a round is then an event.
     **settings
         Settings of the algorithm, if it is given by name.
 
@@ -98,6 +104,8 @@ def federate(
     chosen = make_algorithm(algorithm, **settings) if isinstance(algorithm, str) else algorithm
     if settings and not isinstance(algorithm, str):
         raise TypeError(f"settings such as {next(iter(settings))!r} belong to an algorithm that is given by name")
+    if schedule is not None:
+        chosen = Asynchronous(chosen, schedule)
     if seed is not None and hasattr(chosen, "seed"):
         chosen = replace(chosen, seed=seed)
     tolerance, count = nonnegative_number(gap, "gap"), positive_integer(rounds, "rounds")
