@@ -38,7 +38,8 @@ class Status(Enum):
 class Solver(Protocol[State]):
     """An iteration on a :class:`StandardForm`; a frozen dataclass of its settings.
 
-    It neither stops nor certifies nor logs: the driver does.
+    It neither stops nor certifies nor logs: the driver does.  A solver that has nothing left to do says so by an
+    attribute ``finished`` of its state.
     """
 
     requires: ClassVar[frozenset[str]]
@@ -143,12 +144,15 @@ def run(
             if ended is not None:
                 status = ended
                 break
-            if iteration in (next_check, max_iter):
+            finished = bool(getattr(state, "finished", False))
+            if finished or iteration in (next_check, max_iter):
                 point = solver.point(form, state)
                 if not _is_finite(point):
                     status = Status.DIVERGED
                     break
                 assessment = stop(point, iteration)
+                if finished and not assessment.converged:  # there will be no better time for a costly assessment
+                    assessment = stop(point, max_iter)
                 seconds = time.perf_counter() - began
                 history.append(_record(assessment, iteration, seconds))
                 if progress is not None:
@@ -158,6 +162,9 @@ def run(
                     break
                 if time_limit is not None and seconds > time_limit:
                     status = Status.TIME_LIMIT
+                    break
+                if finished:
+                    status = Status.FINISHED
                     break
                 if iteration >= max_iter:
                     break
