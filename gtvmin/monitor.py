@@ -60,36 +60,37 @@ class GapMonitor:
 
     def __call__(self, point: Point, iteration: int) -> Assessment:
         """Assess a point."""
-        point = Point(self.domain.project(point.W), point.U)
-        primal = self._keep_parameters(point.W)
-        assessment = self._assess(Point(point.W, self.U))
-        if self.improve is not None:
-            for candidate in self.improve(point, iteration):
-                self._keep_parameters(candidate.W)
-                if candidate.U is not None and self._keep_duals(dual_value(self.form, candidate.U), candidate.U):
-                    self.next_repair = REPAIR_PATIENCE * iteration
-                assessment = self._assess(candidate if candidate.U else Point(candidate.W, self.U))
-        if not assessment.converged and point.U is not None:
-            latest = self._feasible(point, iteration, primal)
-            if latest is not None:
-                assessment = self._assess(Point(point.W, latest))
-        return assessment
-
-    def _feasible(self, point: Point, iteration: int, primal: float) -> Duals | None:
-        """The point's duals, repaired if they have to be, and if that is affordable by now."""
-        duals = complete_duals(self.form, point.W, point.U or ())
-        value = dual_value(self.form, duals)
-        if np.isfinite(value):
-            self._keep_duals(value, duals)
-            return duals
+        W = self.domain.project(point.W)
+        primal = self._keep_parameters(W)
+        latest = Point(self.W if primal == self.primal else W, self.U)
+        duals = None if point.U is None else complete_duals(self.form, W, point.U)
+        feasible = duals is None
+        if duals is not None:
+            value = dual_value(self.form, duals)
+            feasible = bool(np.isfinite(value))
+            if feasible:
+                latest = Point(latest.W, self.U if self._keep_duals(value, duals) else duals)
+        for candidate in () if self.improve is None else self.improve(Point(W, point.U), iteration):
+            self._keep_parameters(candidate.W)
+            if candidate.U is not None and self._keep_duals(dual_value(self.form, candidate.U), candidate.U):
+                self.next_repair = REPAIR_PATIENCE * iteration
+        assessment = self._assess(latest)
         change, self.last_primal = abs(primal - self.last_primal), primal
-        settled = self.cheap or change <= self.settled * abs(primal)
-        if max(self.repair_cost, self.next_repair) > iteration or not settled:
-            return None
+        if (
+            duals is None
+            or feasible
+            or assessment.converged
+            or not self._may_repair(iteration, change / abs(primal or 1))
+        ):
+            return assessment
         (value, repaired), cost = best_dual(self.form, duals)
         self.repair_cost += cost if cost > 1 else 0
         self._keep_duals(value, repaired)
-        return repaired
+        return self._assess(Point(W, repaired))
+
+    def _may_repair(self, iteration: int, change: float) -> bool:
+        """Whether a costly repair is affordable by now, and may lead to something."""
+        return max(self.repair_cost, self.next_repair) <= iteration and (self.cheap or change <= self.settled)
 
     def _keep_parameters(self, W: Array) -> float:
         primal = self.form.objective(W)
@@ -100,18 +101,19 @@ class GapMonitor:
     def _keep_duals(self, dual: float, U: Duals) -> bool:
         better = dual > self.dual
         if better:
-            self.dual, self.U = dual, U
+            self.dual, self.U = dual, tuple(part.copy() for part in U)
         return better
 
     def _assess(self, latest: Point) -> Assessment:
         """What the best parameters and the best duals prove, and near the end the latest ones."""
         gap = self.primal - self.dual
-        if gap > CANCELLATION * max(self.size, abs(self.primal)):
+        if not self.close and gap > CANCELLATION * max(self.size, abs(self.primal)):
             self.gap, self.best = gap, Point(self.W, self.U)
+            primal, floor = self.primal, self.floor
         else:
             self._compare_terms(Point(self.W, self.U), latest)
-        primal = self.form.objective(self.best.W) if self.close else self.primal
-        floor = objective_floor(self.form, self.best.W) if self.close else self.floor
+            primal = self.primal if self.best.W is self.W else self.form.objective(self.best.W)
+            floor = objective_floor(self.form, self.best.W)
         relative = relative_gap(self.gap, primal, floor)
         bound = primal - self.gap if np.isfinite(self.gap) else self.dual
         return Assessment(self.best, primal, bound, self.gap, relative, relative <= AIM * self.tolerance)
@@ -120,7 +122,14 @@ class GapMonitor:
         """Near the end pairs are compared by their terms: a difference of objectives has no digits left."""
         if not self.close:
             self.close, self.gap = True, np.inf
+        first = pairs[0]
         for pair in pairs:
+            if pair is not first and pair.W is first.W and pair.U is first.U:
+                continue
             gap = gap_terms(self.form, pair.W, pair.U or ()).total
             if gap < self.gap:
-                self.gap, self.best = gap, Point(pair.W.copy(), pair.U)
+                self.gap, self.best = gap, pair if pair is first else _copy(pair)
+
+
+def _copy(point: Point) -> Point:
+    return Point(point.W.copy(), None if point.U is None else tuple(part.copy() for part in point.U))
