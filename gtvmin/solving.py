@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from gtvmin.certificates import certify
 from gtvmin.domain import Domain
 from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
+from gtvmin.lowering import Lowered
 from gtvmin.monitor import GapMonitor, Improve
 from gtvmin.registry import make_solver, solver_names
 from gtvmin.solution import Solution
@@ -53,7 +55,7 @@ def solve(
     max_iter: int = 200_000,
     time_limit: float | None = None,
     start: Any = None,
-    progress: Callable[[Record], None] | None = None,
+    progress: Callable[..., object] | None = None,
     **settings: Any,
 ) -> Solution:
     """Solve a problem to a certified relative gap.
@@ -73,7 +75,9 @@ def solve(
     start : Solution or array_like (n_nodes, dim), optional
         Where to start.
     progress : callable, optional
-        Called with a :class:`~gtvmin.solvers.driver.Record` at each assessment.
+        Called at each assessment with a :class:`~gtvmin.solvers.driver.Record`, and if it takes two arguments also with
+        the best parameters so far (n_nodes, dim).  If it returns a true value or raises StopIteration, the run ends and
+        these are the solution, with the status ``STOPPED``.
     **settings
         Settings of the solver; for ``"cvxpy"``: ``solver="CLARABEL" | "OSQP" | "SCS"`` and that solver's options.
 
@@ -138,7 +142,7 @@ def _iterate(
     max_iter: int,
     time_limit: float | None,
     start: Any,
-    progress: Callable[[Record], None] | None,
+    progress: Callable[..., object] | None,
     settings: dict[str, Any],
 ) -> tuple[str, Result]:
     lowered = problem.lowered
@@ -158,16 +162,26 @@ def _iterate(
         certificate = getattr(start, "certificate", None)
         duals = None if certificate is None else certificate.duals
         first = lowered.shrink(Point(problem.parameters_array(start), duals))
+    monitor = GapMonitor(form, tolerance, _candidates(form))
     result = run(
         solver,
         form,
-        stop=GapMonitor(form, tolerance, _candidates(form)),
+        stop=monitor,
         start=first,
         max_iter=max_iter,
         time_limit=time_limit,
-        progress=progress,
+        progress=None if progress is None else _reporter(progress, monitor, lowered),
     )
     return label, replace(result, point=lowered.expand(result.point))
+
+
+def _reporter(progress: Callable[..., object], monitor: GapMonitor, lowered: Lowered) -> Callable[[Record], object]:
+    """Give the best parameters too to a progress function that takes them."""
+    try:
+        signature(progress).bind(None, None)
+    except (TypeError, ValueError):  # it takes one argument, or, being compiled, does not say
+        return progress
+    return lambda record: progress(record, lowered.expand(monitor.best).W.copy())
 
 
 def _candidates(form: StandardForm) -> Improve | None:

@@ -33,6 +33,7 @@ class Status(Enum):
     COMPLETED = "all rounds that were asked for are done; no gap was asked for"
     DIVERGED = "the iterates became infinite or NaN; the best point before that is returned"
     INTERRUPTED = "interrupted by the user; the best point so far is returned"
+    STOPPED = "the progress function asked to stop; the best point so far is returned"
 
 
 class Solver(Protocol[State]):
@@ -99,7 +100,7 @@ def run(
     max_iter: int = 100_000,
     check_every: int | None = None,
     time_limit: float | None = None,
-    progress: Callable[[Record], None] | None = None,
+    progress: Callable[[Record], object] | None = None,
     observe: Callable[[State, int], Status | None] | None = None,
 ) -> Result:
     """Iterate until the monitor is content.
@@ -122,7 +123,7 @@ def run(
     time_limit : float, optional
         Seconds, looked at when the point is assessed.
     progress : callable, optional
-        Called with each :class:`Record`.
+        Called with each :class:`Record`.  If it returns a true value or raises StopIteration, the run ends.
     observe : callable, optional
         Called with the state and the number of steps done, before the first and after every step; a status that it
         returns ends the run, without another assessment.
@@ -155,10 +156,12 @@ def run(
                     assessment = stop(point, max_iter)
                 seconds = time.perf_counter() - began
                 history.append(_record(assessment, iteration, seconds))
-                if progress is not None:
-                    progress(history[-1])
+                asked_to_stop = progress is not None and _asks_to_stop(progress, history[-1])
                 if assessment.converged:
                     status = Status.CERTIFIED
+                    break
+                if asked_to_stop:
+                    status = Status.STOPPED
                     break
                 if time_limit is not None and seconds > time_limit:
                     status = Status.TIME_LIMIT
@@ -174,6 +177,13 @@ def run(
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     return Result(assessment.point, status, iteration, time.perf_counter() - began, tuple(history))
+
+
+def _asks_to_stop(progress: Callable[[Record], object], record: Record) -> bool:
+    try:
+        return bool(progress(record))
+    except StopIteration:
+        return True
 
 
 def _next_check(iteration: int, first: int) -> int:

@@ -156,3 +156,12 @@ def test_pairs_that_do_not_fit_are_refused(method: str, needs: str) -> None:
     problem = gtv.GTVMin(RING, [gtv.SquaredError(X[i, :1], Y[i, :1]) for i in range(6)], penalty=gtv.Norm(2), alpha=0.1)
     with pytest.raises(CapabilityError, match=needs):
         problem.solve(method)
+
+
+@pytest.mark.parametrize("method", ["proximal_gradient", "block_coordinate", "dual_proximal_gradient"])
+def test_a_warm_start_is_used(method: str) -> None:
+    losses = [gtv.SquaredError(X[i], Y[i]) for i in range(6)]
+    problem = gtv.GTVMin(RING, losses, penalty=gtv.SquaredNorm(), alpha=0.2)
+    cold = problem.solve(method, gap=1e-8)
+    assert cold.iterations > 1
+    assert problem.solve(method, gap=1e-8, start=cold).iterations <= 1

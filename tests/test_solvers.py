@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -175,8 +174,12 @@ def test_an_interrupt_returns_the_best_point_so_far() -> None:
     problem = problem_of("squared_error", gtv.Norm(2))
     form = problem.lowered.form
     monitor = GapMonitor(form, -1.0)  # never content
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    result = run(make_solver("primal_dual"), form, stop=monitor, max_iter=10**9)
+
+    def press_ctrl_c(record):
+        if record.relative_gap < 1e-9:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = run(make_solver("primal_dual"), form, stop=monitor, max_iter=10**9, progress=press_ctrl_c)
     assert result.status is gtv.Status.INTERRUPTED
     assert result.history[-1].relative_gap < 1e-9
 
@@ -211,6 +214,40 @@ def test_history_and_progress_tell_the_same() -> None:
     gaps = [record.gap for record in solution.history]
     assert gaps == sorted(gaps, reverse=True)
     assert solution.history[-1].iteration == solution.iterations
+
+
+@pytest.mark.parametrize("way", ["value", "exception"])
+def test_progress_may_stop_the_run(way: str) -> None:
+    problem = problem_of("squared_error", gtv.Norm(2))
+    records, objectives = [], []
+
+    def progress(record, weights):
+        records.append(record)
+        objectives.append(problem.objective(weights))
+        weights[:] = 1e6  # a copy: the run does not notice
+        if len(records) == 3:
+            if way == "exception":
+                raise StopIteration
+            return np.bool_(record.iteration > 0)
+        return None
+
+    with pytest.warns(ConvergenceWarning, match="progress function asked"):
+        solution = problem.solve("primal_dual", gap=1e-14, progress=progress)
+    assert solution.status is gtv.Status.STOPPED
+    assert solution.history == tuple(records)
+    assert solution.iterations == records[2].iteration
+    assert objectives == pytest.approx([record.primal for record in records])
+    assert solution.objective == objectives[2]
+
+
+def test_progress_with_options_of_its_own_gets_the_record_alone() -> None:
+    seen = []
+
+    def progress(record, *, verbose=False):
+        seen.append(record)
+
+    solution = problem_of("squared_error", gtv.Norm(2)).solve(gap=1e-8, progress=progress)
+    assert solution.history == tuple(seen)
 
 
 def test_devices_without_edges_are_solved_on_their_own() -> None:
