@@ -241,8 +241,7 @@ def clusterpath(
     splits: list[Split] = []
     solver = PathSolver(base, gap, solve)
     for lam in strengths:
-        certificate = solver.solve(lam)
-        current = base.with_alpha(lam)
+        current, certificate = solver.solve(lam)
         labels = join(current, fused_edges(current, certificate))
         if solved:
             labels, parted = follow(solved[-1][2], labels, certificate.W, mass, certificate.gap)

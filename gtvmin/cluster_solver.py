@@ -44,21 +44,21 @@ class PathSolver:
         self._start: Any = None
         self._contracted = None if options else _contracted_admm(problem)
 
-    def solve(self, alpha: float) -> Certificate:
-        """Certificate of a solution for this alpha."""
+    def solve(self, alpha: float) -> tuple[GTVMin, Certificate]:
+        """The problem with this alpha, and the certificate of a solution."""
         current = self.problem.with_alpha(alpha)
         if self._contracted is not None and alpha > 0:
             self._contracted.solve(alpha, AIM * self.gap)
             certificate = certify(current, self._contracted.W, duals=(self._contracted.U,))
             if certificate.holds(self.gap):
-                return certificate
+                return current, certificate
             solution = current.solve("admm", gap=self.gap, start=self._contracted.W)
             self._contracted.restart(solution.weights, solution.flows)
-            return solution.certificate
+            return current, solution.certificate
         solution = current.solve(gap=self.gap, start=self._start, **self.options)
         # without coupling there are no flows to start from
         self._start = solution if alpha > 0 else solution.weights
-        return solution.certificate
+        return current, solution.certificate
 
 
 def _contracted_admm(problem: GTVMin) -> ContractedADMM | None:

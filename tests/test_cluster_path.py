@@ -133,7 +133,7 @@ def test_the_range_of_three_points():
 
 def test_each_solution_is_the_start_of_the_next():
     records = []
-    line_path([1.0, 1.0 + 1e-7], progress=records.append, gap=1e-9)
+    line_path([1.0, 1.0 + 1e-7], progress=records.append, gap=1e-9, method="admm")
     first, second = (k for k, record in enumerate(records) if record.iteration == records[0].iteration)
     assert records[first].relative_gap > 1e-3
     assert records[second].relative_gap < 1e-6

@@ -125,7 +125,7 @@ def test_what_the_contracted_solver_misses_is_solved_otherwise(monkeypatch: pyte
     problem = gtv.ConvexClustering(np.random.default_rng(1).normal(size=(20, 2)), k=4)
     solver = PathSolver(problem, 1e-6, {})
     for lam in (0.1, 0.5):
-        assert solver.solve(lam).holds(1e-6)
+        assert solver.solve(lam)[1].holds(1e-6)
 
 
 @pytest.mark.parametrize("p", [1, np.inf])
