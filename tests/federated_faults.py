@@ -1,8 +1,8 @@
 """Federated algorithms as small functions of a problem, right ones and ones with a fault of the field.
 
 They are written from the papers, apart from the package's own, and return what a user would report: the models of the
-devices.  SCAFFOLD with ``1 / epochs`` for ``1 / (K eta)`` is not here: its limit is the right one, and only the formula of
-a round tells it (test_federated_scaffold.py).
+devices.  SCAFFOLD with ``1 / epochs`` for ``1 / (K eta)`` is not here: its limit is the right one, so that only the
+formula of a round tells it.
 """
 
 from __future__ import annotations
