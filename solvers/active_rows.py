@@ -46,20 +46,20 @@ ROW, LENGTH, EXCESS, DUAL_CHANGE = range(4)
 """What is kept of an equation: its (first) row, the length of its vector, how far it is off, the change of its dual."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def kink_memory(d: int, most: int) -> tuple[Array, Array, Array]:
     """Room for the equations of one device: a table, their vectors, and a factor."""
     room = min(most, MOST_KINKS * d + MOST_KINKS)
     return np.zeros((room, 4)), np.zeros((room, (FEW_KINKS + 1) * d)), np.zeros((room + 1, room))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _is_soft(data: Array, state: Array, limit: float) -> bool:
     """Whether a row inside its interval has so much curvature that its dual follows from its t."""
     return bool(data[KIND] == INTERVAL and data[THIRD] > limit * state[SIZE] ** 2)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _choose(data: Array, state: Array, d: int, kinks: Array) -> int:
     """List the rows whose duals an equation fixes; returns their number, or -1 if there are too many.
 
@@ -93,7 +93,7 @@ def _choose(data: Array, state: Array, d: int, kinks: Array) -> int:
     return count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _differentiate(data: Array, state: Array) -> None:
     """Duals and slopes of smooth rows, and duals of the others whose slope is kept."""
     for r in range(len(data)):
@@ -106,7 +106,7 @@ def _differentiate(data: Array, state: Array) -> None:
             state[r, DUAL] = slope * state[r, VALUE] if slope > 0.0 else state[r, CHANGE]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _measure(A: Array, data: Array, state: Array, kinks: Array, B: Array) -> bool:
     """Vectors of the equations, scaled to length one, and their excess; whether all of it is rounding."""
     d, met = A.shape[1], True
@@ -132,7 +132,7 @@ def _measure(A: Array, data: Array, state: Array, kinks: Array, B: Array) -> boo
     return met
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _relate(data: Array, M: Array, gradient: Array, kinks: Array, B: Array) -> int:
     """``B <- L^{-1} B`` for the factor L in M, vectors as rows, and the right-hand sides of the equations.
 
@@ -159,7 +159,7 @@ def _relate(data: Array, M: Array, gradient: Array, kinks: Array, B: Array) -> i
     return width
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _change_dual(data: Array, state: Array, kink: Array) -> bool:
     """Change the dual of an equation; whether it is still near its interval."""
     r, change = int(kink[ROW]), kink[DUAL_CHANGE] / kink[LENGTH]
@@ -172,7 +172,7 @@ def _change_dual(data: Array, state: Array, kink: Array) -> bool:
     return bool(data[r, FIRST] - slack <= state[r, DUAL] <= data[r, SECOND] + slack)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _right_side(data: Array, state: Array) -> bool:
     """Whether all duals are, but for rounding, in their intervals, and subgradients."""
     largest, inside = 0.0, True
@@ -186,7 +186,7 @@ def _right_side(data: Array, state: Array) -> bool:
     return bool(inside and violation(data, state) <= ROUNDING)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def polish(
     A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array, table: Array, B: Array, L: Array
 ) -> bool:

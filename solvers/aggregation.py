@@ -126,7 +126,7 @@ def _coarsen(graph: Graph) -> tuple[Graph, IntArray]:
     return graph, group
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _strongest(start: IntArray, neighbour: IntArray, weight: Array) -> IntArray:
     """Position of the strongest edge of every node; -1 for a node without edges."""
     n = len(start) - 1
@@ -138,7 +138,7 @@ def _strongest(start: IntArray, neighbour: IntArray, weight: Array) -> IntArray:
     return strongest
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _pair(start: IntArray, neighbour: IntArray, weight: Array, strength: Array) -> tuple[IntArray, int]:
     """Pair of every node, -1 for those without a partner, and the number of pairs."""
     n = len(start) - 1
@@ -158,7 +158,7 @@ def _pair(start: IntArray, neighbour: IntArray, weight: Array, strength: Array) 
     return pair, count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _join(neighbour: IntArray, strongest: IntArray, group: IntArray) -> None:
     """Let nodes without a partner join their strongest neighbour's group: they follow it, whatever else it is tied to.
 
@@ -174,7 +174,7 @@ def _join(neighbour: IntArray, strongest: IntArray, group: IntArray) -> None:
             k = neighbour[strongest[k]]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _contract(
     start: IntArray, neighbour: IntArray, weight: Array, group: IntArray, count: int
 ) -> tuple[IntArray, IntArray, Array]:

@@ -140,7 +140,7 @@ def _meet(network: NormNetwork, conditions: Conditions, U: Array, demand: Array)
     return passes
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _divergence(U: Array, tail: IntArray, head: IntArray, n: int) -> Array:
     out = np.zeros((n, U.shape[1]))
     for e in range(len(U)):
@@ -150,7 +150,7 @@ def _divergence(U: Array, tail: IntArray, head: IntArray, n: int) -> Array:
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _share(U: Array, capacity: Array, e: int) -> float:
     """Share of its capacity that an edge uses."""
     total = 0.0
@@ -159,7 +159,7 @@ def _share(U: Array, capacity: Array, e: int) -> float:
     return float(np.sqrt(total) / capacity[e])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _largest_share(U: Array, capacity: Array) -> float:
     most = 0.0
     for e in range(len(U)):
@@ -167,7 +167,7 @@ def _largest_share(U: Array, capacity: Array) -> float:
     return most
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _clip(U: Array, capacity: Array) -> None:
     for e in range(len(U)):
         share = _share(U, capacity, e)
@@ -176,14 +176,14 @@ def _clip(U: Array, capacity: Array) -> None:
                 U[e, k] *= INSIDE / share
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _scale_rows(R: Array, degree: Array, Z: Array) -> None:
     for i in range(len(R)):
         for k in range(R.shape[1]):
             Z[i, k] = R[i, k] / degree[i]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _project(devices: IntArray, projections: Array, R: Array) -> None:
     """Keep of every row what its device's conditions see: nothing for devices without; all rows if none has any."""
     if len(devices) == 0:
@@ -204,7 +204,7 @@ def _project(devices: IntArray, projections: Array, R: Array) -> None:
             position += 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _flow_of(P: Array, tail: IntArray, head: IntArray, capacity: Array, damped: Array, e: int, out: Array) -> None:
     """``C_e (p_head - p_tail)``."""
     t, h = tail[e], head[e]
@@ -216,7 +216,7 @@ def _flow_of(P: Array, tail: IntArray, head: IntArray, capacity: Array, damped: 
         out[k] = capacity[e] ** 2 * (out[k] - along * damped[e, k])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _correct(
     U: Array, tail: IntArray, head: IntArray, capacity: Array, target: Array, devices: IntArray, projections: Array,
     goal: float, limit: int,

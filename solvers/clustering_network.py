@@ -138,7 +138,7 @@ class Contracted:
         return W[self.groups.labels], U
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _residual(mass: Array, centres: Array, W: Array, U: Array, start: IntArray, edges: IntArray, signs: Array) -> Array:
     n, dim = W.shape
     out = np.empty((n, dim))
@@ -151,7 +151,7 @@ def _residual(mass: Array, centres: Array, W: Array, U: Array, start: IntArray, 
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _gap(
     mass: Array,
     centres: Array,
@@ -189,7 +189,7 @@ def _gap(
 RELAXATION = 1.6
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _admm_steps(
     linear: Array,
     W: Array,

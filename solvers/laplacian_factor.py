@@ -100,7 +100,7 @@ def factor_is_cheap(tail: IntArray, head: IntArray, n_nodes: int) -> bool:
     return bool(n_nodes * width**2 <= BANDED_WORK)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _elimination_tree(first: IntArray, above: IntArray) -> IntArray:
     n = len(first) - 1
     parent, ancestor = np.full(n, -1), np.full(n, -1)
@@ -116,7 +116,7 @@ def _elimination_tree(first: IntArray, above: IntArray) -> IntArray:
     return parent
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _row_patterns(first: IntArray, above: IntArray, parent: IntArray) -> tuple[IntArray, IntArray]:
     """Columns of each row of L left of the diagonal: descendants come first, which increasing order ensures."""
     n = len(first) - 1
@@ -145,7 +145,7 @@ def _row_patterns(first: IntArray, above: IntArray, parent: IntArray) -> tuple[I
     return start, columns
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _factorise(
     diagonal: Array,
     conductance: Array,
@@ -178,7 +178,7 @@ def _factorise(
     return rows, values
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def substitute(pairs: Array, start: IntArray, rows: IntArray, values: Array) -> None:
     """Overwrite every pair of columns (n_nodes, 2) by its solution: two at once is what registers hold."""
     n = pairs.shape[1]

@@ -62,7 +62,7 @@ def push_excess(
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _label(starts, other, edge, sign, capacity, open_edges, flow, excess, height, queue):  # type: ignore[no-untyped-def]
     """Exact distances to the nearest deficit in the residual graph; n where there is none."""
     n = len(excess)
@@ -86,7 +86,7 @@ def _label(starts, other, edge, sign, capacity, open_edges, flow, excess, height
                 last += 1
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _push(starts, other, edge, sign, capacity, open_edges, flow, excess):  # type: ignore[no-untyped-def]
     n = len(excess)
     height, queue = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -89,7 +89,7 @@ def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
     return cycle
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> None:
     n, total, dim = len(Q), len(parent), Q.shape[1]
     for i in range(total):
@@ -106,7 +106,7 @@ def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> N
             blocks[i, j, j] += degrees[i]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _invert(blocks: Array, degrees: Array, out: Array) -> None:
     dim = blocks.shape[1]
     L, x = np.empty((dim, dim)), np.empty(dim)
@@ -126,7 +126,7 @@ def _invert(blocks: Array, degrees: Array, out: Array) -> None:
                 out[i, j, k] = x[k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _multiply(
     first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, blocks: Array, V: Array, out: Array
 ) -> None:
@@ -150,7 +150,7 @@ def _multiply(
             out[i, j] += total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _sweep(
     first: int, last: int, forwards: bool, start: IntArray, neighbour: IntArray, weight: Array, inverses: Array,
     B: Array, X: Array,
@@ -175,7 +175,7 @@ def _sweep(
             X[i, j] = total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _restrict(
     first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, parent: IntArray, X: Array, B: Array
 ) -> None:
@@ -191,7 +191,7 @@ def _restrict(
                         B[group, j] += factor * X[other, j]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _inner(first: int, last: int, U: Array, V: Array) -> float:
     total = 0.0
     for i in range(first, last):
@@ -200,7 +200,7 @@ def _inner(first: int, last: int, U: Array, V: Array) -> float:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _cycle(
     level: int, at: IntArray, twice: NDArray[np.bool_], start: IntArray, neighbour: IntArray, weight: Array,
     blocks: Array, inverses: Array, parent: IntArray, B: Array, X: Array, C: Array, AC: Array, AX: Array,

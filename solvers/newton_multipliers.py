@@ -23,6 +23,8 @@ __all__ = ["NewtonMultipliers"]
 PENALTY_GROWTH = 3.0
 # Beyond this multiple of the first penalty, rounding in the envelopes is all that is left.
 LARGEST_PENALTY = 1e7
+# From this share of the largest penalty on, duals that do not meet the linear conditions are handed out for repair.
+REPAIR_SHARE = 1e-3
 # The penalty to start with if the start has flows already.
 WARM_PENALTY = 100.0
 # Weight of the proximal term, relative to the mean curvature of the losses; it shrinks as the penalty grows.
@@ -187,7 +189,9 @@ class NewtonMultipliers:
             return Point(state.W)
         if len(state.solved.U) < len(form.terms):
             duals = row_duals(form, state.solved.W, state.solved.U)
-            if duals is None:  # their repair then moves the flows too
+            if duals is None and state.penalty < REPAIR_SHARE * state.largest:
+                return Point(state.W)
+            if duals is None:  # their repair, which is dear, moves the flows too
                 at = state.solved.W
                 duals = tuple(term.function.gradient(term.map.apply(at)) for term in form.rows)
             state.solved = Point(state.solved.W, (*state.solved.U, *duals))

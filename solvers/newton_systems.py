@@ -28,7 +28,7 @@ class EdgeJacobian(NamedTuple):
     normal: Array
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_weighted_squares(H: Array, owner: IntArray, X: Array, weight: Array) -> None:
     """Add ``weight_r x_r x_r^T`` to the block of each row's owner."""
     d = X.shape[1]
@@ -40,14 +40,14 @@ def add_weighted_squares(H: Array, owner: IntArray, X: Array, weight: Array) -> 
                     H[owner[r], j, k] += share * X[r, k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def factor_blocks(H: Array) -> None:
     """Put the Cholesky factors of positive definite blocks into their lower triangles."""
     for i in range(len(H)):
         factorise(H[i], H.shape[1])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _factors(H: Array, edges: EdgeJacobian) -> Array:
     """Cholesky factors of the diagonal blocks, in their lower triangles."""
     B = H.copy()
@@ -63,7 +63,7 @@ def _factors(H: Array, edges: EdgeJacobian) -> Array:
     return B
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _multiply(H: Array, edges: EdgeJacobian, V: Array, out: Array) -> None:
     n, d = V.shape
     for i in range(n):
@@ -83,7 +83,7 @@ def _multiply(H: Array, edges: EdgeJacobian, V: Array, out: Array) -> None:
             out[i, k] -= edges.weight[e] * flow
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _inner(U: Array, V: Array) -> float:
     total = 0.0
     for i in range(U.shape[0]):
@@ -92,7 +92,7 @@ def _inner(U: Array, V: Array) -> float:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _precondition(factors: Array, R: Array, out: Array) -> None:
     d = R.shape[1]
     for i in range(len(R)):
@@ -101,7 +101,7 @@ def _precondition(factors: Array, R: Array, out: Array) -> None:
         backward(factors[i], out[i], d)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def solve_newton_system(H: Array, edges: EdgeJacobian, R: Array, tolerance: float, limit: int) -> tuple[Array, int]:
     """Solution for the right side R, to that share of its norm, and the number of steps.
 
@@ -132,7 +132,7 @@ def solve_newton_system(H: Array, edges: EdgeJacobian, R: Array, tolerance: floa
     return X, steps
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def solve_blocks(factors: Array, R: Array) -> Array:
     """``H_i^{-1} r_i`` by the factors of the blocks."""
     out = np.empty_like(R)

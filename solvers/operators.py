@@ -39,7 +39,7 @@ def _adjacency(edge_map: EdgeDifference) -> Adjacency:
     return start, edges[order], signs[order]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _node_divergence(U: Array, start: Array, edges: Array, signs: Array) -> Array:
     n, dim = len(start) - 1, U.shape[1]
     out = np.zeros((n, dim))
@@ -51,7 +51,7 @@ def _node_divergence(U: Array, start: Array, edges: Array, signs: Array) -> Arra
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _dual_ascent(U: Array, W: Array, tail: Array, head: Array, step: Array) -> Array:
     out = np.empty_like(U)
     for e in range(U.shape[0]):
@@ -61,7 +61,7 @@ def _dual_ascent(U: Array, W: Array, tail: Array, head: Array, step: Array) -> A
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
     n, dim = V.shape
     out = np.empty_like(V)
@@ -80,7 +80,7 @@ def multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _project_l2_rows(V: Array, radius: Array) -> Array:
     out = np.empty_like(V)
     for e in range(V.shape[0]):

@@ -127,7 +127,7 @@ def polish(network: NormNetwork, W: Array, limit: int) -> tuple[Array, int]:
     return out, int(products)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _lengths(W: Array, tail: IntArray, head: IntArray) -> Array:
     out = np.zeros(len(tail))
     for e in range(len(tail)):
@@ -138,7 +138,7 @@ def _lengths(W: Array, tail: IntArray, head: IntArray) -> Array:
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _root(parent: IntArray, i: int) -> int:
     while parent[i] != i:
         parent[i] = parent[parent[i]]
@@ -146,7 +146,7 @@ def _root(parent: IntArray, i: int) -> int:
     return i
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _join(tail: IntArray, head: IntArray, lengths: Array, most: float, n: int) -> tuple[IntArray, int]:
     parent = np.arange(n)
     for e in range(len(tail)):
@@ -163,7 +163,7 @@ def _join(tail: IntArray, head: IntArray, lengths: Array, most: float, n: int) -
     return labels, count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _objective(W: Array, H: Array, b: Array, tail: IntArray, head: IntArray, capacity: Array) -> tuple[float, float]:
     """The objective, and the sum of the sizes of its parts."""
     dim = W.shape[1]
@@ -185,7 +185,7 @@ def _objective(W: Array, H: Array, b: Array, tail: IntArray, head: IntArray, cap
     return total, size
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _differentiate(
     W: Array, H: Array, b: Array, tail: IntArray, head: IntArray, capacity: Array, g: Array, N: Array, bend: Array,
     blocks: Array,
@@ -222,7 +222,7 @@ def _differentiate(
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _product(V: Array, H: Array, tail: IntArray, head: IntArray, N: Array, bend: Array, out: Array) -> None:
     """The Hessian times V."""
     dim = V.shape[1]
@@ -243,7 +243,7 @@ def _product(V: Array, H: Array, tail: IntArray, head: IntArray, N: Array, bend:
             out[t, k] -= part
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def inner(A: Array, B: Array) -> float:
     """Inner product."""
     total = 0.0
@@ -253,7 +253,7 @@ def inner(A: Array, B: Array) -> float:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def combine(a: float, X: Array, b: float, Y: Array, out: Array) -> None:
     """``out <- a X + b Y``; out may be one of them."""
     for i in range(len(X)):
@@ -261,7 +261,7 @@ def combine(a: float, X: Array, b: float, Y: Array, out: Array) -> None:
             out[i, k] = a * X[i, k] + b * Y[i, k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _factorise_blocks(blocks: Array) -> None:
     dim = blocks.shape[1]
     for i in range(len(blocks)):
@@ -273,7 +273,7 @@ def _factorise_blocks(blocks: Array) -> None:
         factorise(blocks[i], dim)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _precondition(blocks: Array, R: Array, Z: Array) -> None:
     dim = R.shape[1]
     for i in range(len(R)):
@@ -284,7 +284,7 @@ def _precondition(blocks: Array, R: Array, Z: Array) -> None:
             backward(blocks[i], Z[i], dim)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _newton(W: Array, H: Array, b: Array, tail: IntArray, head: IntArray, capacity: Array, limit: int) -> int:
     """Minimise in place; returns the number of products with the Hessian."""
     n, dim = W.shape

@@ -36,13 +36,13 @@ direction, and a t to try."""
 LARGEST_EXPONENT = 300.0
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def has_kinks(kind: float) -> bool:
     """Whether a function is replaced by its Moreau envelope; the others are smooth."""
     return kind in (INTERVAL, BALL)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def differentiate(data: Array, state: Array, position: int) -> None:
     """Gradient (the duals) and Hessian of every phi, or of its Moreau envelope, at the t in one column of the state.
 
@@ -74,7 +74,7 @@ def differentiate(data: Array, state: Array, position: int) -> None:
         r = last
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _log_sum_exp(data: Array, state: Array, position: int) -> None:
     omega, highest, total = data[0, FIRST], state[:, position].max(), 0.0
     for k in range(len(data)):
@@ -85,7 +85,7 @@ def _log_sum_exp(data: Array, state: Array, position: int) -> None:
         state[k, DUAL] = state[k, SLOPE] - omega * data[k, SECOND]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _ball(data: Array, state: Array, position: int) -> None:
     """Duals ``base + gain t`` shortened by ``gain radius``."""
     gain, size = state[0, GAIN], 0.0

@@ -38,7 +38,7 @@ U, KEPT, GRADIENT, NUMBERS, MOVE = range(5)
 direction to go."""
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def predict(A: Array, data: Array, state: Array, vectors: Array) -> None:
     """``t = A u + c`` and the size of its parts, the same for all rows of a block."""
     m, d = A.shape
@@ -55,7 +55,7 @@ def predict(A: Array, data: Array, state: Array, vectors: Array) -> None:
             state[r:last, PARTS] = state[r:last, PARTS].max()
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def weigh(A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array) -> bool:
     """Gradient and Hessian M from those of the rows; returns whether all of the gradient is rounding."""
     m, d = A.shape
@@ -84,7 +84,7 @@ def weigh(A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Arra
     return settled
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _add_square(M: Array, factor: float, a: Array) -> None:
     """Add ``factor a a^T`` to the lower triangle."""
     for k in range(len(a)):
@@ -93,7 +93,7 @@ def _add_square(M: Array, factor: float, a: Array) -> None:
             M[k, j] += scaled * a[j]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _add_block(A: Array, data: Array, state: Array, vector: Array, M: Array) -> None:
     """Add what a block has beyond its slopes: one square (BALL), or a covariance (LOG_SUM_EXP)."""
     width, d = A.shape
@@ -115,7 +115,7 @@ def _add_block(A: Array, data: Array, state: Array, vector: Array, M: Array) -> 
                 M[k, j] += scaled * (A[r, j] - vector[j])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def violation(data: Array, state: Array) -> float:
     """Largest distance of a t from where its dual is a subgradient, over the size of t's parts."""
     worst = 0.0
@@ -135,7 +135,7 @@ def violation(data: Array, state: Array) -> float:
     return worst
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _off_sphere(data: Array, state: Array) -> float:
     """Distance of a ball's t from the ball, or from where the dual is normal to its sphere."""
     size, length, off = 0.0, 0.0, 0.0

@@ -16,7 +16,7 @@ NEWTON_STEPS = 60
 LARGE_SCALE = 8.0
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _logistic_prox(V: Array, scale: Array) -> tuple[Array, Array]:
     T, Q = np.empty_like(V), np.empty_like(V)
     for r in range(V.size):

@@ -60,7 +60,7 @@ GROWTH = 20.0
 LAST_PENALTY = 1e8
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _derivatives_along(data: Array, state: Array) -> tuple[float, float]:
     """First and second derivative of the rows' functions in the direction of their change."""
     first, second = 0.0, 0.0
@@ -81,7 +81,7 @@ def _derivatives_along(data: Array, state: Array) -> tuple[float, float]:
     return first, second
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _line_search(A: Array, data: Array, state: Array, vectors: Array, g: Array) -> float:
     """Minimiser along ``u - alpha move``: the root of the derivative, which increases.
 
@@ -121,7 +121,7 @@ def _line_search(A: Array, data: Array, state: Array, vectors: Array, g: Array) 
     return alpha
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _newton(A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array) -> None:
     """Minimise the sum of the envelopes: u, t, and the rows' derivatives there."""
     d = A.shape[1]
@@ -140,7 +140,7 @@ def _newton(A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Ar
             vectors[U, k] -= alpha * move[k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _first_penalty(data: Array, state: Array, g: Array) -> float:
     """Penalty that takes predictions of the size of the shifts to duals of the size of their intervals, or of g."""
     count, duals, shifts = 0, 0.0, 0.0
@@ -155,7 +155,7 @@ def _first_penalty(data: Array, state: Array, g: Array) -> float:
     return min(max(FIRST_PENALTY * duals / shifts, 1.0), LAST_PENALTY) if shifts > 0.0 else 1.0
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _take_envelopes(data: Array, state: Array, penalty: float) -> None:
     """Envelopes around the present duals with ``sigma = penalty / ||a||^2``, the same for all rows of a block.
 
@@ -174,7 +174,7 @@ def _take_envelopes(data: Array, state: Array, penalty: float) -> None:
         r = last
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _polished(
     A: Array, data: Array, state: Array, vectors: Array, M: Array, g: Array, kinks: Array, B: Array, L: Array
 ) -> bool:
@@ -188,7 +188,7 @@ def _polished(
     return False
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _minimise(
     A: Array,
     data: Array,
@@ -227,7 +227,7 @@ def _minimise(
     return left
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def minimise_rows(A: Array, data: Array, start: IntArray, g: Array, warm: bool) -> tuple[Array, Array, Array]:
     """Solve all devices.
 

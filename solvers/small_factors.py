@@ -14,7 +14,7 @@ EPS = float(np.finfo(float).eps)
 RANK_TOLERANCE = 1e-13
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def factorise(M: Array, d: int) -> None:
     """Put L of ``M = L L^T`` in place of the lower triangle of the leading d rows and columns of M.
 
@@ -31,7 +31,7 @@ def factorise(M: Array, d: int) -> None:
             M[i, j] /= M[j, j]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def forward(L: Array, x: Array, d: int) -> None:
     """``x <- L^{-1} x``."""
     for i in range(d):
@@ -40,7 +40,7 @@ def forward(L: Array, x: Array, d: int) -> None:
         x[i] /= L[i, i]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def backward(L: Array, x: Array, d: int) -> None:
     """``x <- L^{-T} x``."""
     for i in range(d - 1, -1, -1):
@@ -49,7 +49,7 @@ def backward(L: Array, x: Array, d: int) -> None:
         x[i] /= L[i, i]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _norm(x: Array, d: int) -> float:
     total = 0.0
     for k in range(d):
@@ -57,13 +57,13 @@ def _norm(x: Array, d: int) -> float:
     return float(np.sqrt(total))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _swap_rows(M: Array, i: int, j: int) -> None:
     for k in range(M.shape[1]):
         M[i, k], M[j, k] = M[j, k], M[i, k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def orthonormalise(B: Array, d: int, L: Array, table: Array, length: Array) -> int:
     """Put ``B = L Q`` with orthonormal rows Q in place of B's independent rows, which come first; returns their number.
 

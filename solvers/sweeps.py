@@ -115,7 +115,7 @@ def _row_pass(term: Term, sigma: Array) -> RowPass:
     return move
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _move_devices(W: Array, pull: Array, tau: Array, M: Array, offset: Array, relaxation: float) -> Array:
     n, dim = W.shape
     ahead = np.empty_like(W)
@@ -134,7 +134,7 @@ def _move_devices(W: Array, pull: Array, tau: Array, M: Array, offset: Array, re
     return ahead
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _move_in_balls(
     U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
 ) -> None:
@@ -156,7 +156,7 @@ def _move_in_balls(
             pull[i, k] -= new
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _move_in_boxes(
     U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
 ) -> None:
@@ -170,7 +170,7 @@ def _move_in_boxes(
             pull[i, k] -= new
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _weighted_distance(A: Array, B: Array, step: Array) -> float:
     total = 0.0
     for i in range(len(A)):

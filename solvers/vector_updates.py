@@ -32,7 +32,7 @@ def block_jacobi(inverses: Array) -> Operator:
     return lambda R, out: _multiply_rows(inverses, R, out)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _multiply_rows(M: Array, V: Array, out: Array) -> None:
     n, dim = V.shape
     for i in range(n):
@@ -43,7 +43,7 @@ def _multiply_rows(M: Array, V: Array, out: Array) -> None:
             out[i, j] = total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _inner(U: Array, V: Array) -> float:
     total = 0.0
     for i in range(U.shape[0]):
@@ -54,7 +54,7 @@ def _inner(U: Array, V: Array) -> float:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _advance(X: Array, R: Array, P: Array, AP: Array, length: float) -> float:
     total = 0.0
     for i in range(R.shape[0]):
@@ -67,7 +67,7 @@ def _advance(X: Array, R: Array, P: Array, AP: Array, length: float) -> float:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _turn(P: Array, Z: Array, R: Array, AP: Array, length: float, product: float) -> float:
     change, new = 0.0, 0.0
     for i in range(R.shape[0]):

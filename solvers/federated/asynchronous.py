@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
+from .dgd import DecentralisedGD, one_step_size
 from .fed_gd import FedGD
 from .form import device_ids
 from .ledger import Traffic, edge_traffic
+from .mixing import Mixing
 from .neighbours import coupling_curvature
 from .schedule import Schedule, per_device
 from .step_sizes import SHARE
@@ -240,10 +242,14 @@ class Asynchronous:
 def tolerant(algorithm: Any, form: StandardForm) -> Any:
     """The algorithm with steps that are checked against the bound for delays, and within it by default.
 
-    FedGD's bound for one rate of all devices is a synchronous one; for different rates it is that of the largest norm.
+    Bounds for one rate of all devices are synchronous ones; FedGD's for different rates is that of the largest norm.
     """
-    if not isinstance(algorithm, FedGD) or np.ndim(0.0 if algorithm.eta is None else algorithm.eta):
-        return algorithm
-    if algorithm.eta is not None:
-        return replace(algorithm, eta=np.full(form.n_nodes, algorithm.eta))
-    return replace(algorithm, eta=SHARE * 2.0 / (form.local.smoothness + 2.0 * coupling_curvature(form)))
+    n, L = form.n_nodes, form.local.smoothness
+    if isinstance(algorithm, DecentralisedGD):
+        bound = float((2.0 * Mixing.of(form, algorithm.mixing).own / L).min())
+        return replace(algorithm, eta=one_step_size(algorithm.eta, bound, "2 M_ii / L_i, for messages that are late"))
+    if isinstance(algorithm, FedGD) and algorithm.eta is None:
+        return replace(algorithm, eta=SHARE * 2.0 / (L + 2.0 * coupling_curvature(form)))
+    if isinstance(algorithm, FedGD) and algorithm.eta is not None and np.ndim(algorithm.eta) == 0:
+        return replace(algorithm, eta=np.full(n, algorithm.eta))
+    return algorithm

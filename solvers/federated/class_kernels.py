@@ -13,7 +13,7 @@ __all__ = ["class_batch_gradients", "class_passes"]
 IntArray = NDArray[np.int64]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _add_row(g: Array, x: Array, w: Array, label: int, weight: float, s: Array) -> None:
     """Add the gradient of ``weight (log sum_k exp(x^T w_k) - x^T w_label)``; s is room for the scores."""
     classes = len(s)
@@ -29,7 +29,7 @@ def _add_row(g: Array, x: Array, w: Array, label: int, weight: float, s: Array) 
             g[j * classes + k] += x[j] * s[k]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def class_passes(
     W: Array,
     X: Array,
@@ -58,7 +58,7 @@ def class_passes(
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def class_batch_gradients(
     W: Array, X: Array, label: IntArray, weight: Array, starts: IntArray, diagonal: Array, tilt: Array, rows: IntArray
 ) -> Array:

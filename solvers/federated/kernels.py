@@ -28,7 +28,7 @@ def _slope(kind: int, t: float, y: float, weight: float, parameter: float) -> fl
     return 2.0 * weight * residual
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def passes(
     W: Array,
     X: Array,
@@ -75,7 +75,7 @@ def passes(
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def batch_gradients(
     W: Array,
     X: Array,
@@ -113,7 +113,7 @@ def batch_gradients(
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def quadratic_forms(
     X: Array, y: Array, weight: Array, starts: IntArray, diagonal: Array, tilt: Array
 ) -> tuple[Array, Array]:
@@ -132,7 +132,7 @@ def quadratic_forms(
     return Q, b
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def quadratic_passes(
     W: Array,
     Q: Array,
