@@ -24,10 +24,11 @@ EARLIEST = 40
 # Newton's method is given so many products with the Hessian at a time.
 PRODUCTS = 40
 # Polish and flows may cost this share of the iterations so far, and a first try; more once a flow was found to fit.
-WORK_SHARE, FITTING_SHARE = 0.25, 1.0
-FIRST_WORK = 10.0
-# A flow is looked for once the number of groups has changed by no more than this share since the last time.
-SAME = 0.01
+WORK_SHARE, FITTING_SHARE = 0.2, 1.0
+FIRST_WORK = 5.0
+# A flow is looked for once the number of groups has changed by no more than this share since the last time: the second
+# one where the solver's own flows are feasible, so that there is no haste.
+SAME, SAME_IF_FEASIBLE = 1e-2, 2e-3
 # Where it was not found, the next try is after this many times the iterations, and may take as many times the passes.
 PATIENCE = 1.5
 FLOW_PASSES = 40
@@ -54,6 +55,7 @@ class ClusterCandidates:
     def __init__(self, form: StandardForm, network: NormNetwork) -> None:
         self.form, self.network = form, network
         self.conditions = Conditions.of(form)
+        self.same = SAME if len(self.conditions.devices) else SAME_IF_FEASIBLE
         self.work, self.share, self.last_count = 0.0, WORK_SHARE, 0
         self.next_flow, self.passes = 0.0, FLOW_PASSES
 
@@ -79,7 +81,7 @@ class ClusterCandidates:
         self.work += OVERHEAD + products * self._product_work(reduced)
         W = found[groups.labels]
         yield Point(W)
-        settled = abs(groups.count - self.last_count) <= SAME * groups.count
+        settled = abs(groups.count - self.last_count) <= self.same * groups.count
         self.last_count = groups.count
         if settled and iteration >= self.next_flow:
             flow = self._flow(groups, reduced, found, U)
@@ -94,7 +96,7 @@ class ClusterCandidates:
     def _product_work(self, reduced: NormNetwork) -> float:
         """Passes that a product with the Hessian of the contracted problem costs."""
         dim, n, m = self.form.dim, self.form.n_nodes, len(self.network.tail)
-        return 4.0 * (len(reduced.b) * dim + len(reduced.tail)) / (n * dim + 3.0 * m)
+        return 6.0 * (len(reduced.b) * dim + len(reduced.tail)) / (n * dim + 3.0 * m)
 
     def _flow(self, groups: Groups, reduced: NormNetwork, found: Array, U: Array) -> ClusterFlow:
         own = found - _newton_rest(reduced, found)
