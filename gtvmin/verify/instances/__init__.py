@@ -9,7 +9,7 @@ from types import MappingProxyType
 from gtvmin.verify.instances import (
     classification,
     clustering,
-    federated,
+    federated_programs,
     flow,
     hard,
     network_lasso,
@@ -21,7 +21,7 @@ from gtvmin.verify.instances.instance import Instance
 
 __all__ = ["Instance", "suite", "suites"]
 
-FAMILIES = (quadratic, network_lasso, clustering, classification, robust, flow, federated, real, hard)
+FAMILIES = (quadratic, network_lasso, clustering, classification, robust, flow, federated_programs, real, hard)
 
 SUITES: Mapping[str, str] = MappingProxyType(
     {
@@ -31,7 +31,7 @@ SUITES: Mapping[str, str] = MappingProxyType(
         "convex_clustering": "One point a device, norm.",
         "classification": "Logistic, hinge, squared hinge and softmax losses.",
         "flow": "Linear losses: the dual is a minimum-cost flow.",
-        "federated": "What federated algorithms solve: consensus, stars, personal models.",
+        "federated_programs": "What federated algorithms solve: consensus, stars, personal models.",
         "hard": "Where methods slow down, stall or lose digits.",
     }
 )

@@ -10,7 +10,7 @@ import gtvmin as gtv
 from federated_faults import RIGHT, WRONG
 from gtvmin.verify import check_solver, suite
 
-BY_NAME = {instance.name: instance for instance in suite("federated")}
+BY_NAME = {instance.name: instance for instance in suite("federated_programs")}
 CHECKS = ["check_answer", "check_certified_gap"]
 
 
@@ -23,7 +23,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def test_the_solver_of_the_package_raises_no_alarm() -> None:
-    report = check_solver("auto", "federated", checks=CHECKS)
+    report = check_solver("auto", "federated_programs", checks=CHECKS)
     assert report.ok, str(report)
 
 

@@ -30,21 +30,21 @@ def chorded_ring(n: int, rng: np.random.Generator) -> FLNetwork:
     return network_of(graph, rng, spread=np.log10(2.0))
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_pair(rng: np.random.Generator) -> GTVMin:
     """Two numbers, 0 from one data point and 3 from two: consensus at 1.5, or at 2 with weights by samples."""
     losses = [0.5 * SquaredError([[1.0]], [0.0]), 0.5 * SquaredError([[1.0], [1.0]], [2.0, 4.0])]
     return GTVMin(FLNetwork.from_edges([(0, 1)]), losses, penalty=SquaredNorm(), alpha=0.5)
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_squares(rng: np.random.Generator) -> GTVMin:
     """Mean squared errors of eight devices with 5 to 50 data points and different models."""
     losses = heterogeneous(rng, (5, 50, 8, 12, 20, 30, 6, 40), 3)
     return GTVMin(chorded_ring(8, rng), losses, penalty=SquaredNorm(), alpha=0.5)
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_curvatures(rng: np.random.Generator) -> GTVMin:
     """One parameter and five devices on a path whose curvatures differ by a factor of 16."""
     losses: list[Loss] = [
@@ -54,21 +54,21 @@ def federated_curvatures(rng: np.random.Generator) -> GTVMin:
     return GTVMin(network_of(nx.path_graph(5)), losses, penalty=SquaredNorm(), alpha=0.3)
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_few_points(rng: np.random.Generator) -> GTVMin:
     """Devices with fewer data points than parameters: no device has a model of its own, all together have one."""
     losses = heterogeneous(rng, (2, 1, 2, 2, 1, 2), 3)
     return GTVMin(chorded_ring(6, rng), losses, penalty=SquaredNorm(), alpha=0.4)
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_unequal(rng: np.random.Generator) -> GTVMin:
     """Twelve devices around a hub, one of which has as many data points as all others together."""
     losses = heterogeneous(rng, (44, *(4 for _ in range(11))), 2)
     return GTVMin(network_of(nx.star_graph(11)), losses, penalty=SquaredNorm(), alpha=0.2)
 
 
-@instance("federated")
+@instance("federated_programs")
 def federated_logistic(rng: np.random.Generator) -> GTVMin:
     """Logistic losses with ``0.1 ||w||^2`` on six devices: rounds are not affine."""
     losses: list[Loss] = []
