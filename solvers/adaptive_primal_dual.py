@@ -38,7 +38,7 @@ LONGEST_SHARE = 0.36
 ADAPTATION_GROWTH, ADAPTATION_UNIT = 1.2, 10
 FACTOR_RANGE = (1.0 / 3.0, 3.0)
 SMALLEST_FACTOR = 1.3
-START_SHARE = 0.1
+START_SHARE, WARM_SHARE = 0.1, 0.03
 FIT_RIDGE = 1e-3
 
 
@@ -74,8 +74,8 @@ class AdaptivePrimalDual:
     relaxation : float
         Over-relaxation in (0, 2); the iterates move that many times the plain step.
     scale : float, optional
-        First balance ``tau_i = scale / degree_i``, ``sigma_e = 1 / (2 scale)``.  Default: estimated from the spread of
-        the local fits and the size of the flows that would hold them together.
+        First balance ``tau_i = scale / degree_i``, ``sigma_e = 1 / (2 scale)``.  Default: estimated from a start that
+        has duals, or else from the spread of the local fits and the size of the flows that would hold them together.
 
     Raises
     ------
@@ -105,8 +105,8 @@ class AdaptivePrimalDual:
         """Estimate the balance and start from the given point, or zero."""
         from .sweeps import Sweep
 
-        scale = estimate_scale(form) if self.scale is None else self.scale
         first = starting_arrays(form, start)
+        scale = self.scale or _scale_of(form, first) or estimate_scale(form)
         return AdaptiveState(first, form.adjoint(first[1]), scale, Sweep.of(form, scale), _zeros(first))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
@@ -184,6 +184,14 @@ def _add(total: Iterate, point: Iterate) -> None:
     """Add a point to a sum in place."""
     for into, part in zip((total[0], *total[1]), (point[0], *point[1]), strict=True):
         into += part
+
+
+def _scale_of(form: StandardForm, start: Iterate) -> float:
+    """Spread of a start's parameters over the size of its duals, of which a share is still to go; zero if unknown."""
+    tau, sigmas = step_sizes(form, 1.0)
+    spread = float(((start[0] - start[0].mean(axis=0)) ** 2 / tau[:, None]).sum())
+    size = sum(float((dual**2 / sigma[:, None]).sum()) for dual, sigma in zip(start[1], sigmas, strict=True))
+    return WARM_SHARE * float(np.sqrt(spread / size)) if 0 < spread < np.inf and 0 < size < np.inf else 0.0
 
 
 def estimate_scale(form: StandardForm) -> float:
