@@ -16,7 +16,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 import gtvmin as gtv
 from gtvmin.cross_validation import CrossValidation, assign_folds
 from gtvmin.errors import CapabilityError
-from gtvmin.losses.quadratic import QuadraticLoss
+from gtvmin.losses.squared_rows import QuadraticLoss
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(2, 6), st.integers(0, 99))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gtvmin.losses.quadratic import QuadraticLoss, Rows
+from gtvmin.losses.squared_rows import QuadraticLoss, Rows
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen
 

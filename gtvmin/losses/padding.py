@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gtvmin.losses.quadratic import QuadraticLoss, Rows
 from gtvmin.losses.rows import RowLoss, stack_rows
+from gtvmin.losses.squared_rows import QuadraticLoss, Rows
 from gtvmin.solvers.standard_form import Array, Term
 
 __all__ = ["pad_quadratics", "pad_rows"]

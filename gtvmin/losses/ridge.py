@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gtvmin.losses.base import Loss
-from gtvmin.losses.quadratic import QuadraticLoss, Rows
 from gtvmin.losses.squared_error import Scale, SquaredError
+from gtvmin.losses.squared_rows import QuadraticLoss, Rows
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen, nonnegative_number
 

@@ -12,9 +12,10 @@ from gtvmin.losses.base import Loss
 from gtvmin.losses.cone_program import ConeProgram
 from gtvmin.losses.local import LocalBlocks
 from gtvmin.losses.padding import pad_quadratics, pad_rows
-from gtvmin.losses.quadratic import QuadraticBlocks, QuadraticLoss
+from gtvmin.losses.quadratic import QuadraticBlocks
 from gtvmin.losses.row_systems import known
 from gtvmin.losses.rows import RowLoss, stack_rows
+from gtvmin.losses.squared_rows import QuadraticLoss
 from gtvmin.solvers.standard_form import BlockFunction, Term
 
 IntArray = NDArray[np.int64]

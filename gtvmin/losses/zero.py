@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gtvmin.losses.quadratic import QuadraticLoss, Rows
+from gtvmin.losses.squared_rows import QuadraticLoss, Rows
 from gtvmin.validation import positive_integer
 
 __all__ = ["Zero"]
