@@ -44,6 +44,7 @@ def test_suites_hold_described_instances_under_unique_names() -> None:
         "convex_clustering",
         "classification",
         "flow",
+        "federated",
         "federated_programs",
         "hard",
     }

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from gtvmin.verify.instances import (
     classification,
     clustering,
+    federated,
     federated_programs,
     flow,
     hard,
@@ -21,7 +22,18 @@ from gtvmin.verify.instances.instance import Instance
 
 __all__ = ["Instance", "suite", "suites"]
 
-FAMILIES = (quadratic, network_lasso, clustering, classification, robust, flow, federated_programs, real, hard)
+FAMILIES = (
+    quadratic,
+    network_lasso,
+    clustering,
+    classification,
+    robust,
+    flow,
+    federated_programs,
+    federated,
+    real,
+    hard,
+)
 
 SUITES: Mapping[str, str] = MappingProxyType(
     {
@@ -33,6 +45,7 @@ SUITES: Mapping[str, str] = MappingProxyType(
         "flow": "Linear losses: the dual is a minimum-cost flow.",
         "federated_programs": "What federated algorithms solve: consensus, stars, personal models.",
         "hard": "Where methods slow down, stall or lose digits.",
+        "federated": "Devices of different sizes: for federated algorithms, with checks of their own.",
     }
 )
 

@@ -1,79 +1,90 @@
-"""Devices for federated algorithms: strongly convex together, of different sizes, on connected networks."""
+"""Convex programs of federated algorithms: consensus of weighted losses, stars around a server, personal models."""
 
 from __future__ import annotations
 
 import networkx as nx
 import numpy as np
 
-from gtvmin.losses import Logistic, Loss, Quadratic, SquaredError
-from gtvmin.network import FLNetwork
+from gtvmin.federated.program import Program, complete_graph, consensus, star
+from gtvmin.losses import Loss, SquaredError, Zero
 from gtvmin.penalties import SquaredNorm
 from gtvmin.problem import GTVMin
+from gtvmin.verify.instances.classification import logistic, two_classes
 from gtvmin.verify.instances.graphs import network_of
 from gtvmin.verify.instances.instance import instance
 
+SIZES = np.array([5, 24, 8, 12, 20, 16, 6, 10])
+UNIFORM = np.full(8, 1.0 / 8.0)
 
-def heterogeneous(rng: np.random.Generator, counts: tuple[int, ...], dim: int, spread: float = 1.0) -> list[Loss]:
-    """Mean squared errors of devices with different models and numbers of data points."""
-    common = rng.normal(size=dim)
+
+def declared(program: Program) -> GTVMin:
+    """The problem of a program that has one."""
+    if program.problem is None:
+        raise ValueError(f"there is no problem: {program.note}")
+    return program.problem
+
+
+def devices(losses: list[Loss]) -> GTVMin:
+    """The devices on a ring, which algorithms on a network use and programs of a server replace."""
+    return GTVMin(network_of(nx.cycle_graph(len(losses))), losses, penalty=SquaredNorm(), alpha=0.5)
+
+
+def heterogeneous(rng: np.random.Generator) -> list[Loss]:
+    """Squared errors of eight devices with minimisers and numbers of data points of their own."""
+    common = rng.normal(size=2)
     losses: list[Loss] = []
-    for m in counts:
-        X = rng.normal(size=(m, dim)) * rng.uniform(0.7, 1.3)
-        losses.append(SquaredError(X, X @ (common + spread * rng.normal(size=dim)) + 0.3 * rng.normal(size=m)))
+    for rows in SIZES:
+        X, w = rng.normal(size=(rows, 2)), common + rng.normal(size=2)
+        losses.append(SquaredError(X, X @ w + rng.normal(size=rows)))
     return losses
 
 
-def chorded_ring(n: int, rng: np.random.Generator) -> FLNetwork:
-    """A ring with two chords and weights from 1/2 to 2."""
-    graph = nx.cycle_graph(n)
-    graph.add_edges_from([(0, n // 2), (1, n - 2)])
-    return network_of(graph, rng, spread=np.log10(2.0))
+@instance("federated_programs")
+def consensus_uniform(rng: np.random.Generator) -> GTVMin:
+    """The same weight for each device: the limit of one local step, SCAFFOLD, FedDyn, FedSplit, EXTRA, tracking."""
+    return declared(consensus(devices(heterogeneous(rng)), UNIFORM))
 
 
 @instance("federated_programs")
-def federated_pair(rng: np.random.Generator) -> GTVMin:
-    """Two numbers, 0 from one data point and 3 from two: consensus at 1.5, or at 2 with weights by samples."""
-    losses = [0.5 * SquaredError([[1.0]], [0.0]), 0.5 * SquaredError([[1.0], [1.0]], [2.0, 4.0])]
-    return GTVMin(FLNetwork.from_edges([(0, 1)]), losses, penalty=SquaredNorm(), alpha=0.5)
+def consensus_by_samples(rng: np.random.Generator) -> GTVMin:
+    """Weights by the numbers of data points, which move the minimiser."""
+    return declared(consensus(devices(heterogeneous(rng)), SIZES / SIZES.sum()))
 
 
 @instance("federated_programs")
-def federated_squares(rng: np.random.Generator) -> GTVMin:
-    """Mean squared errors of eight devices with 5 to 50 data points and different models."""
-    losses = heterogeneous(rng, (5, 50, 8, 12, 20, 30, 6, 40), 3)
-    return GTVMin(chorded_ring(8, rng), losses, penalty=SquaredNorm(), alpha=0.5)
+def consensus_logistic(rng: np.random.Generator) -> GTVMin:
+    """Logistic regression in consensus: several local steps minimise no function at all."""
+    return declared(consensus(devices(logistic(*two_classes(rng, 8, 6))), UNIFORM))
 
 
 @instance("federated_programs")
-def federated_curvatures(rng: np.random.Generator) -> GTVMin:
-    """One parameter and five devices on a path whose curvatures differ by a factor of 16."""
-    losses: list[Loss] = [
-        SquaredError(scale * rng.uniform(0.9, 1.1, size=(m, 1)), scale * (k + rng.normal(size=m)))
-        for k, (m, scale) in enumerate(((2, 0.5), (9, 1.0), (3, 2.0), (5, 0.7), (30, 1.4)))
-    ]
-    return GTVMin(network_of(nx.path_graph(5)), losses, penalty=SquaredNorm(), alpha=0.3)
+def consensus_with_empty_devices(rng: np.random.Generator) -> GTVMin:
+    """Two devices without data: their models must not count in an average."""
+    losses = heterogeneous(rng)
+    losses[2] = losses[5] = Zero()
+    p = np.where(np.isin(np.arange(8), (2, 5)), 0.0, 1.0 / 6.0)
+    return declared(consensus(devices(losses), p))
 
 
 @instance("federated_programs")
-def federated_few_points(rng: np.random.Generator) -> GTVMin:
-    """Devices with fewer data points than parameters: no device has a model of its own, all together have one."""
-    losses = heterogeneous(rng, (2, 1, 2, 2, 1, 2), 3)
-    return GTVMin(chorded_ring(6, rng), losses, penalty=SquaredNorm(), alpha=0.4)
+def prox_star(rng: np.random.Generator) -> GTVMin:
+    """A server without a loss, held together by squares: exact FedProx, pFedMe with one round."""
+    return declared(star(devices(heterogeneous(rng)), UNIFORM, 1.0))
 
 
 @instance("federated_programs")
-def federated_unequal(rng: np.random.Generator) -> GTVMin:
-    """Twelve devices around a hub, one of which has as many data points as all others together."""
-    losses = heterogeneous(rng, (44, *(4 for _ in range(11))), 2)
-    return GTVMin(network_of(nx.star_graph(11)), losses, penalty=SquaredNorm(), alpha=0.2)
+def prox_complete_graph(rng: np.random.Generator) -> GTVMin:
+    """The same without the server: every pair of devices is coupled, as in the mean of L2GD."""
+    return declared(complete_graph(devices(heterogeneous(rng)), UNIFORM, 1.0))
 
 
 @instance("federated_programs")
-def federated_logistic(rng: np.random.Generator) -> GTVMin:
-    """Logistic losses with ``0.1 ||w||^2`` on six devices: rounds are not affine."""
-    losses: list[Loss] = []
-    for m in (6, 30, 10, 15, 20, 8):
-        X = rng.normal(size=(m, 2))
-        labels = np.where(X @ rng.normal(size=2) + rng.normal(size=m) > 0, 1.0, -1.0)
-        losses.append(Logistic(X, labels) + Quadratic(0.2 * np.eye(2)))
-    return GTVMin(chorded_ring(6, rng), losses, penalty=SquaredNorm(), alpha=0.3)
+def personal_models(rng: np.random.Generator) -> GTVMin:
+    """Each device on its own: the limit of APFL's mixtures."""
+    return GTVMin(network_of(nx.empty_graph(8)), heterogeneous(rng), penalty=SquaredNorm(), alpha=1.0)
+
+
+@instance("federated_programs")
+def network_ring(rng: np.random.Generator) -> GTVMin:
+    """GTV minimisation on a weighted ring: the limit of FedGD, FedRelax and decentralised gradient descent."""
+    return GTVMin(network_of(nx.cycle_graph(8), rng, spread=0.3), heterogeneous(rng), penalty=SquaredNorm(), alpha=0.5)
