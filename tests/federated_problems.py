@@ -10,7 +10,10 @@ import numpy as np
 
 import gtvmin as gtv
 from gtvmin.federated import federated_form
+from gtvmin.federated.assessment import ProgramMonitor
+from gtvmin.federated.program import Program
 from gtvmin.solvers.federated.form import FederatedForm
+from gtvmin.solvers.standard_form import Point
 
 N, DIM = 8, 3
 NAMES = tuple("abcdefgh")
@@ -89,6 +92,13 @@ def gradients(problem: gtv.GTVMin, W: np.ndarray) -> np.ndarray:
                 g += atom.Q @ w + atom.q
         out.append(g)
     return np.array(out)
+
+
+def certified_distance(program: Program, W: np.ndarray) -> float:
+    """Largest distance of a device's place from the program's minimiser that the certificate leaves open."""
+    certificate = ProgramMonitor(program, 0.0).certificate(Point(W))
+    assert np.isfinite(certificate.radius[:N]).all()
+    return float(certificate.radius[:N].max())
 
 
 def minimiser(problem: gtv.GTVMin, p: np.ndarray) -> np.ndarray:

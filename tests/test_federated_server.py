@@ -13,6 +13,7 @@ import gtvmin as gtv
 from federated_problems import (
     DIM,
     N,
+    certified_distance,
     device_quadratics,
     form_of,
     gradients,
@@ -50,7 +51,7 @@ def test_one_local_step_tends_to_consensus(which: str, word: str) -> None:
         assert np.abs(found - minimiser(problem, p)).max() < 1e-8
         program = program_of(algorithm, problem)
         assert program.exact
-        assert np.abs(found - program.problem.solve(gap=1e-13).weights[0]).max() < 1e-8
+        assert certified_distance(program, np.tile(found, (N, 1))) < 1e-8
     assert np.abs(minimiser(problem, weights_of("uniform")) - minimiser(problem, weights_of("samples"))).max() > 0.05
 
 
@@ -68,7 +69,7 @@ def test_several_local_steps_minimise_the_surrogate(word: str, steps: Any) -> No
     limit = np.linalg.solve(np.einsum("i,ijk->jk", p, S), np.einsum("i,ijk,ik->j", p, S, own))
     assert np.abs(found - limit).max() < 1e-8
     surrogate = surrogate_of(algorithm, problem)
-    assert np.abs(surrogate.problem.solve(gap=1e-14).weights[0] - limit).max() < 1e-7
+    assert np.abs(surrogate.problem.solve(gap=1e-12).weights[0] - limit).max() < 1e-6
     assert np.abs(found - minimiser(problem, p)).max() > 0.01
     assert not program_of(algorithm, problem).exact
     assert affine_round(algorithm, form_of(problem)).fixed_point() == pytest.approx(limit, abs=1e-11)
@@ -171,11 +172,11 @@ def test_exact_prox_solves_the_star(which: str, mu: float) -> None:
     algorithm = FedProx("samples", mu=mu)
     rounds = {"Q": {0.1: 40, 1.0: 120, 10.0: 700}, "L": {0.1: 80, 1.0: 300, 10.0: 2000}}[which][mu]
     found = run_rounds(algorithm, form_of(problem), rounds, START).model
-    solved = star(problem, p, mu).problem.solve(gap=1e-14)
-    assert np.abs(found - solved.weights[N]).max() < 1e-7
+    # the server, which has no loss, makes the certificate pay for the rounding of its balance
+    assert certified_distance(star(problem, p, mu), np.tile(found, (N, 1))) < 1e-5
     # stationary: sum_i p_i (w - v_i) = 0 with v_i the proximal point, mu (w - v_i) = grad L_i(v_i)
     v = np.array([loss.prox(found, 1 / mu) for loss in problem.losses])
-    assert np.abs(p @ (found - v)).max() < 1e-9
+    assert np.abs(p @ (found - v)).max() < 1e-10
     assert np.allclose(mu * (found - v), gradients(problem, v), atol=1e-7)
     assert np.abs(found - minimiser(problem, p)).max() > 1e-3
 
@@ -236,9 +237,9 @@ def test_inexact_prox_minimises_its_surrogate(steps: int) -> None:
     # w - prox(w) = H^-1 (Q w - b)
     limit = np.linalg.solve(np.einsum("i,ijk->jk", p, R @ Q), np.einsum("i,ijk,ik->j", p, R, b))
     assert np.abs(found - limit).max() < 1e-8
-    solved = surrogate_of(algorithm, problem).problem.solve(gap=1e-14)
-    assert np.abs(solved.weights[0] - limit).max() < 1e-7
-    exact = star(problem, p, mu).problem.solve(gap=1e-13).weights[N]
+    solved = surrogate_of(algorithm, problem).problem.solve(gap=1e-12)
+    assert np.abs(solved.weights[0] - limit).max() < 1e-6
+    exact = star(problem, p, mu).problem.solve(gap=1e-12).weights[N]
     assert np.abs(limit - exact).max() > (1e-2 if steps < 20 else 1e-4)
     assert np.abs(limit - minimiser(problem, p)).max() > 1e-2
 
@@ -246,7 +247,7 @@ def test_inexact_prox_minimises_its_surrogate(steps: int) -> None:
 def test_gamma_bounds_the_inexactness_and_does_not_reach_the_star() -> None:
     problem, mu = problem_q(), 1.0
     form, p = form_of(problem), weights_of("uniform")
-    exact = star(problem, p, mu).problem.solve(gap=1e-13).weights[N]
+    exact = star(problem, p, mu).problem.solve(gap=1e-12).weights[N]
     distances = []
     for gamma in (0.6, 0.1, 1e-6):
         algorithm = FedProx("uniform", mu=mu, gamma=gamma, eta=0.1)
