@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .dgd import DecentralisedGD, one_step_size
+from .dgd import DecentralisedGD
 from .fed_gd import FedGD
 from .form import device_ids
 from .ledger import Traffic, edge_traffic
 from .mixing import Mixing
 from .neighbours import coupling_curvature
 from .schedule import Schedule, per_device
-from .step_sizes import SHARE
+from .step_sizes import SHARE, smoothness_bound, step_sizes
 from .streams import COINS, Keys, device_keys, random_bits
 
 __all__ = ["Asynchronous", "AsynchronousState", "Flight", "tolerant"]
@@ -246,10 +246,12 @@ def tolerant(algorithm: Any, form: StandardForm) -> Any:
     """
     n, L = form.n_nodes, form.local.smoothness
     if isinstance(algorithm, DecentralisedGD):
-        bound = float((2.0 * Mixing.of(form, algorithm.mixing).own / L).min())
-        return replace(algorithm, eta=one_step_size(algorithm.eta, bound, "2 M_ii / L_i, for messages that are late"))
-    if isinstance(algorithm, FedGD) and algorithm.eta is None:
-        return replace(algorithm, eta=SHARE * 2.0 / (L + 2.0 * coupling_curvature(form)))
-    if isinstance(algorithm, FedGD) and algorithm.eta is not None and np.ndim(algorithm.eta) == 0:
-        return replace(algorithm, eta=np.full(n, algorithm.eta))
-    return algorithm
+        bound = Mixing.of(form, algorithm.mixing).own * smoothness_bound(form)
+        eta = step_sizes("eta", algorithm.eta, bound, "2 M_ii / L_i, for messages that are late", n).min()
+        return replace(algorithm, eta=float(eta))
+    if not isinstance(algorithm, FedGD) or not np.isfinite(L).all():
+        return algorithm
+    if algorithm.eta is None:
+        total = L + 2.0 * coupling_curvature(form)
+        return replace(algorithm, eta=SHARE * np.divide(2.0, total, out=np.ones(n), where=total > 0))
+    return replace(algorithm, eta=np.broadcast_to(np.asarray(algorithm.eta, dtype=float), (n,)))

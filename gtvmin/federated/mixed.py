@@ -1,0 +1,64 @@
+"""Programs whose coupling has weights between all devices, declared as the loss of one device.
+
+Averaging after local steps, ``W <- M (W - grad G(W))``, is a descent on
+``sum_i G_i(w_i) + (1/2) <W, (M^-1 - I) W>`` over the range of M.  The coupling's weights are not those of a network:
+some are negative.  In the coordinates ``Z = V^T W`` of the eigenvectors V of M with positive eigenvalues it is a
+diagonal, and the whole is one loss of ``(rank of M) x dim`` parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gtvmin.federated.program import Program
+from gtvmin.losses import Huber, Logistic, Loss, Quadratic, SquaredError
+from gtvmin.losses.base import Sum
+from gtvmin.network import FLNetwork
+from gtvmin.penalties import SquaredNorm
+from gtvmin.problem import GTVMin
+from gtvmin.solvers.federated.mixing import Mixing
+from gtvmin.solvers.standard_form import Array, Point
+
+__all__ = ["after_mixing"]
+
+# Eigenvalues of M below this are taken for zeros.
+RANK = 1e-9
+
+
+def after_mixing(
+    mixing: Mixing, losses: Iterable[Loss], dim: int, strength: float, *, exact: bool = True, note: str = ""
+) -> Program | None:
+    """``min sum_i G_i(w_i) + (strength / 2) <W, (M^-1 - I) W>`` over the range of M; None for G_i of other kinds.
+
+    Known are :class:`~gtvmin.losses.SquaredError`, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber`,
+    :class:`~gtvmin.losses.Quadratic` and sums of them.
+    """
+    values, vectors = np.linalg.eigh(mixing.matrix.toarray())
+    kept = values > RANK
+    V, spread = vectors[:, kept], np.maximum(1.0 / values[kept] - 1.0, 0.0)
+    terms: list[tuple[float, Loss]] = [(1.0, Quadratic(strength * np.kron(np.diag(spread), np.eye(dim))))]
+    for row, loss in zip(V, losses, strict=True):
+        for coefficient, atom in loss.terms():
+            moved = _in_coordinates(atom, row)
+            if moved is None:
+                return None
+            terms.append((coefficient, moved))
+    network = FLNetwork.from_edges([], nodes=["all devices"])
+    problem = GTVMin(network, {"all devices": Sum(terms)}, penalty=SquaredNorm(), alpha=0.0)
+
+    def place(point: Point) -> Array:
+        return np.asarray((V.T @ point.W).reshape(1, -1))
+
+    return Program(problem, place, exact, note)
+
+
+def _in_coordinates(atom: Loss, row: Array) -> Loss | None:
+    """The loss of ``sum_k row_k z_k`` as one of all z_k."""
+    declared = atom.arguments()
+    if isinstance(atom, SquaredError | Logistic | Huber):
+        return type(atom)(**{**declared, "X": np.kron(row, atom.X)})
+    if isinstance(atom, Quadratic):
+        return Quadratic(np.kron(np.outer(row, row), atom.Q), np.kron(row, atom.q), atom.c)
+    return None
