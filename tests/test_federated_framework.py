@@ -255,6 +255,21 @@ def test_a_run_ends_at_the_gap_that_is_asked_for() -> None:
     assert gtv.federate(problem_q(), "fedavg", rounds=3, weights="uniform").status is gtv.Status.COMPLETED
 
 
+def test_a_run_can_start_anywhere_report_and_be_cut_short() -> None:
+    problem = problem_q()
+    solution = consensus(problem, np.full(N, 1 / N)).problem.solve(gap=1e-12)
+    records: list[Any] = []
+    run = gtv.federate(problem, "fedavg", rounds=2, weights="uniform", start=solution.weights, progress=records.append)
+    assert tuple(records) == run.history
+    assert run.history[0].relative_gap < 1e-9
+    assert run["b"] == pytest.approx(solution.weights[1], abs=1e-6)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        short = gtv.federate(problem, "fedavg", rounds=100, weights="uniform", time_limit=0.0)
+    assert short.status is gtv.Status.TIME_LIMIT
+    assert short.rounds < 100
+    assert "TIME_LIMIT: fedavg" in repr(short)
+
+
 def test_certified_gaps_bound_the_suboptimality() -> None:
     problem, p = problem_l(), np.full(N, 1 / N)
     best = consensus(problem, p).problem.solve(gap=1e-12).objective

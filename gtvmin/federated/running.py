@@ -149,7 +149,7 @@ def federate(
         model=global_model(accounts.assessed),
         state=accounts.state,
     )
-    if status is not Status.CERTIFIED and (tolerance or status is Status.DIVERGED):
+    if status not in (Status.CERTIFIED, Status.COMPLETED):
         _warn(solution, program, tolerance)
     return solution
 
