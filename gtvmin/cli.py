@@ -121,10 +121,11 @@ def _read_pair(file: Path, weights: Path | None) -> tuple[GTVMin, Array, Array |
 
 @main.command(name="list")
 def list_parts() -> None:
-    """Show solvers, losses, penalties and examples."""
+    """Show solvers, federated algorithms, losses, penalties and examples."""
     import gtvmin.losses
     import gtvmin.penalties
     from gtvmin.cli_output import print_lists
+    from gtvmin.federated.catalogue import entries
     from gtvmin.losses import Loss
     from gtvmin.penalties import Penalty
     from gtvmin.registry import make_solver, solver_names
@@ -142,6 +143,9 @@ def list_parts() -> None:
                 "auto": "The one of these that fits the problem best.",
                 **{name: first_line(type(make_solver(name))) for name in solver_names()},
                 "cvxpy": "Reference solution by CVXPY with Clarabel.",
+            },
+            "federated algorithms (gtvmin.federate)": {
+                name: first_line(entry.algorithm) for name, entry in sorted(entries().items())
             },
             "losses (--loss squared_error, ridge; all of them in Python)": kinds(gtvmin.losses, Loss),
             "penalties (--penalty l2, l1, linf: Norm; squared: SquaredNorm)": kinds(gtvmin.penalties, Penalty),
