@@ -665,7 +665,16 @@ def test_parameters_of_the_wrong_shape_are_refused(fused):
 def test_list_names_what_there_is():
     result = invoke("list")
     assert result.exit_code == 0, result.output
-    for name in ("auto", "cvxpy", "adaptive_primal_dual", "linear_system", "fedavg", "Ridge", "SquaredNorm", "sacramento"):
+    for name in (
+        "auto",
+        "cvxpy",
+        "adaptive_primal_dual",
+        "linear_system",
+        "fedavg",
+        "Ridge",
+        "SquaredNorm",
+        "sacramento",
+    ):
         assert name in result.stdout
 
 
