@@ -9,15 +9,17 @@ where theirs splits it by two copies an edge.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from .driver import starting_arrays
 from .quadratic_systems import RowSystem
 from .standard_form import Array, Duals, Point, StandardForm
+
+if TYPE_CHECKING:
+    from .admm_rows import RowStep
 
 __all__ = ["ADMM"]
 
@@ -32,13 +34,15 @@ START_SHARE = 0.1
 LEAST_SPREAD = 1e-2
 FIT_RIDGE = 1e-3
 LONG_STEP = 1e8
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(slots=True)
 class ADMMState:
     """Parameters W, copies Z, multipliers U, rho and the rows' weights, penalties, and what belongs to them.
 
-    ``balanced`` holds Z and U at the last look at the penalties.
+    ``right`` is what the rows ask of the next system, ``K^T (penalty Z - U)``; ``balanced`` holds Z and U at the last
+    look at the penalties.
     """
 
     W: Array
@@ -48,9 +52,8 @@ class ADMMState:
     weights: Duals
     penalties: Duals
     system: RowSystem
-    dual_prox: tuple[Callable[[Array], Array], ...]
-    ascend: tuple[Callable[[Array, Array, Array], Array], ...]
-    descend: tuple[Callable[[Array], Array], ...]
+    row_steps: tuple[RowStep, ...]
+    right: Array
     balanced: tuple[Duals, Duals]
     iteration: int = 0
     next_look: int = FIRST_LOOK
@@ -107,31 +110,31 @@ class ADMM:
 
     def init(self, form: StandardForm, start: Point | None) -> ADMMState:
         """Factor the system; the copies start at the rows of W."""
-        from .operators import compiled
-
         W, U = starting_arrays(form, start)
         Z = tuple(term.map.apply(W) for term in form.terms)
-        ascend, descend = zip(*(compiled(term.map) for term in form.terms), strict=True) if form.terms else ((), ())
         weights = first_penalties(form)
         penalties = tuple(self.rho * weight for weight in weights)
-        state = ADMMState(W, Z, U, self.rho, weights, penalties, RowSystem.of(form), (), ascend, descend, (Z, U))
-        _prepare(form, state)
+        state = ADMMState(W, Z, U, self.rho, weights, penalties, RowSystem.of(form), (), W, (Z, U))
+        self._prepare(form, state)
         return state
+
+    def _prepare(self, form: StandardForm, state: ADMMState) -> None:
+        """Compute what depends on the penalties."""
+        from .admm_rows import row_step
+
+        state.system.set_penalties(state.penalties)
+        state.row_steps = tuple(
+            row_step(term, penalty, self.relaxation) for term, penalty in zip(form.terms, state.penalties, strict=True)
+        )
+        pull = (penalty[:, None] * Z - U for penalty, Z, U in zip(state.penalties, state.Z, state.U, strict=True))
+        state.right = form.adjoint(tuple(pull))
 
     def step(self, form: StandardForm, state: ADMMState) -> ADMMState:
         """One update of W, Z and U, in that order."""
-        right = np.zeros_like(state.W)
-        for descend, Z, U, penalty in zip(state.descend, state.Z, state.U, state.penalties, strict=True):
-            right += descend(penalty[:, None] * Z - U)
-        state.W = state.system.solve(right, state.W)
-        copies, duals = [], []
-        for k, prox in enumerate(state.dual_prox):
-            penalty, U, Z = state.penalties[k], state.U[k], state.Z[k]
-            scale = penalty[:, None]
-            moved = state.ascend[k](U + (1.0 - self.relaxation) * scale * Z, state.W, self.relaxation * penalty)
-            duals.append(prox(moved))
-            copies.append((moved - duals[-1]) / scale)
-        state.Z, state.U = tuple(copies), tuple(duals)
+        state.W = state.system.solve(state.right, state.W)
+        state.right = np.zeros_like(state.W)
+        moved = [step(U, Z, state.W, state.right) for step, U, Z in zip(state.row_steps, state.U, state.Z, strict=True)]
+        state.U, state.Z = tuple(dual for dual, _ in moved), tuple(copy for _, copy in moved)
         state.iteration += 1
         if state.iteration == state.next_look:
             self._look(form, state)
@@ -150,24 +153,16 @@ class ADMM:
         state.rho *= float(np.clip(np.sqrt(np.sqrt(dual / primal) / state.rho), *FACTOR_RANGE))
         penalties = []
         for weight, Z, U in zip(state.weights, state.Z, state.U, strict=True):
-            size, own = np.linalg.norm(Z, axis=1), np.linalg.norm(U, axis=1)
-            central = state.rho * weight
-            low, high = (share * central for share in LOCAL_RANGE)
-            penalties.append(np.clip(np.where(size > 0, own / np.where(size > 0, size, 1.0), high), low, high))
+            low, high = (share * state.rho * weight for share in LOCAL_RANGE)
+            size, own = (np.sqrt(np.einsum("ij,ij->i", part, part)) for part in (Z, U))
+            least = np.maximum(own / high, TINY)  # the size at which the ratio is the highest
+            penalties.append(np.maximum(own / np.maximum(size, least), low))
         state.penalties = tuple(penalties)
-        _prepare(form, state)
+        self._prepare(form, state)
 
     def point(self, form: StandardForm, state: ADMMState) -> Point:
         """Parameters and multipliers: these are in the domains of the conjugates."""
         return Point(state.W, state.U)
-
-
-def _prepare(form: StandardForm, state: ADMMState) -> None:
-    state.system.set_penalties(state.penalties)
-    state.dual_prox = tuple(
-        term.function.conjugate_prox_operator(penalty)
-        for term, penalty in zip(form.terms, state.penalties, strict=True)
-    )
 
 
 def first_penalties(form: StandardForm) -> Duals:

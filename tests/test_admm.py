@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import gtvmin as gtv
 from gtvmin.registry import make_solver
 from gtvmin.solvers.admm import first_penalties
+from gtvmin.solvers.admm_rows import row_step
 from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap
 from gtvmin.solvers.quadratic_systems import RowSystem
 from gtvmin.solvers.standard_form import Point
@@ -62,6 +63,28 @@ def test_admm_takes_the_step_of_the_book() -> None:
     u_new = u + rho * (h - z_new)
     assert np.allclose(state.W[:, 0], w_new, rtol=1e-7)
     assert np.allclose([state.Z[0][0, 0], state.U[0][0, 0]], [z_new, u_new], rtol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", [gtv.Norm(2), gtv.Norm(1), gtv.SquaredNorm()], ids=repr)
+def test_a_step_of_the_rows_is_that_of_the_formula(penalty: gtv.Penalty) -> None:
+    """The multipliers minimise ``g^*(u) + ||u - v||^2 / (2 rho)``: gradients of that are compared, and the copies."""
+    problem = gtv.GTVMin(
+        gtv.FLNetwork(nx.cycle_graph(6)), [gtv.SquaredDistance([0.0, 0.0])] * 6, penalty=penalty, alpha=0.8
+    )
+    term, rng = problem.lowered.form.couplings[0], np.random.default_rng(2)
+    W, U, Z, rho = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.uniform(0.1, 2.0, 6)
+    right = np.ones((6, 2))
+    dual, copy = row_step(term, rho, 1.5)(U, Z, W, right)
+    D = term.map.incidence.toarray()
+    moved = U + rho[:, None] * (1.5 * D @ W - 0.5 * Z)
+    assert np.allclose(copy, (moved - dual) / rho[:, None])
+    assert np.allclose(right, 1.0 + D.T @ (rho[:, None] * copy - dual))
+    expected = {
+        "Norm(p=2.0)": moved * np.minimum(1.0, 0.8 / np.linalg.norm(moved, axis=1))[:, None],
+        "Norm(p=1.0)": np.clip(moved, -0.8, 0.8),
+        "SquaredNorm()": moved / (1.0 + rho / 1.6)[:, None],
+    }
+    assert np.allclose(dual, expected[repr(penalty)])
 
 
 def example(size: int, isotropic: bool) -> gtv.GTVMin:
