@@ -36,7 +36,8 @@ def choose_method(form: StandardForm) -> str:
     """Name of the solver that ``method="auto"`` takes.
 
     Quadratic losses with a quadratic penalty, or uncoupled, are one linear system.  Those of one parameter with a norm
-    are solved exactly by maximum flows.  Anything else goes to the adaptive primal-dual method.
+    are solved exactly by maximum flows.  Losses of data points that are smooth, but not quadratic, take Newton steps.
+    Anything else goes to the adaptive primal-dual method.
     """
     if {"local.quadratic", "couplings.quadratic"} <= form.capabilities:
         return "linear_system"
@@ -44,6 +45,10 @@ def choose_method(form: StandardForm) -> str:
         H, b = form.quadratic.quadratic()
         if not ((H[:, 0, 0] == 0) & (b[:, 0] != 0)).any():
             return "total_variation"
+    # certified 1e-8 on the logistic instance E in 0.11 s, adaptive_primal_dual 1.25 s; on squared, Huber and logistic
+    # losses (A3-mixed with 2,000 devices) 1e-4 in 1.0 s against 1.6 s, 1e-8 in 1.2 s against 3.8 s
+    if form.rows and {"local.gradient", "rows.second_derivative", "coupling.prox_derivative"} <= form.capabilities:
+        return "newton_multipliers"
     return "adaptive_primal_dual"
 
 

@@ -43,7 +43,8 @@ class MultiplierState:
     """Parameters W and multipliers U, flows F of the present subproblem, its centre, penalty and value.
 
     ``solved`` are the parameters and flows of the last subproblem that was solved, if any.  A ``cautious`` step takes
-    curvatures that bound Huber functions from above: Newton steps overshoot where most data points are outliers.
+    curvatures that bound Huber functions from above: Newton steps overshoot where most data points are outliers.  It is
+    ``late`` once rounding or a large penalty limits what further steps can do.
     """
 
     W: Array
@@ -56,6 +57,7 @@ class MultiplierState:
     largest: float
     solved: Point | None
     cautious: bool = True
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ class NewtonMultipliers:
         state.U, state.centre = state.F, state.W
         state.penalty = min(growth * state.penalty, state.largest)
         state.proximal /= growth
+        state.late |= growth == 1.0 or state.penalty >= REPAIR_SHARE * state.largest
         state.value, state.F = self._evaluate(form, state, state.W)
 
     def point(self, form: StandardForm, state: MultiplierState) -> Point:
@@ -189,7 +192,7 @@ class NewtonMultipliers:
             return Point(state.W)
         if len(state.solved.U) < len(form.terms):
             duals = row_duals(form, state.solved.W, state.solved.U)
-            if duals is None and state.penalty < REPAIR_SHARE * state.largest:
+            if duals is None and not state.late:
                 return Point(state.W)
             if duals is None:  # their repair, which is dear, moves the flows too
                 at = state.solved.W

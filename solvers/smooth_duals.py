@@ -23,6 +23,8 @@ SUFFICIENT_DECREASE = 1e-4
 # slopes then misses is far smaller.
 ACCURACY = 1e-6
 ROUNDING = 1e-13
+# What a flat loss leaves of the linear conditions, relative to the largest slopes, that is still rounding.
+BALANCE = 1e-11
 REFINEMENTS = 2
 
 
@@ -54,12 +56,19 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
     if not form.rows:
         return ()
     S = _net(form, U)
+    size = np.abs(S).max(initial=0.0)
+    for term in form.rows:
+        slopes = term.map.sizes()[0] * np.abs(term.function.gradient(term.map.apply(W)))[:, 0]
+        size = max(size, slopes.max(initial=0.0))
+    owners = np.unique(np.concatenate([term.map.ends[0] for term in form.rows]))
     for _ in range(ROUNDS):
         residual = form.local.gradient(W) - S
-        move = _newton_move(hessians(form, W), residual)
+        H = hessians(form, W)
+        move = _newton_move(H, residual)
         decrease = np.einsum("ij,ij->i", residual, move)
         value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
-        if decrease.sum() <= ACCURACY * np.abs(value).sum():
+        left = (residual - np.matmul(H, move[:, :, None])[:, :, 0])[owners]
+        if np.abs(left).max(initial=0.0) <= BALANCE * size and decrease.sum() <= ACCURACY * np.abs(value).sum():
             duals = _linear_model(form, W, move)
             gauges = (term.function.dual_gauge(dual) for term, dual in zip(form.rows, duals, strict=True))
             if all((gauge <= 1.0).all() for gauge in gauges):
