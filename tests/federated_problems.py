@@ -94,6 +94,11 @@ def gradients(problem: gtv.GTVMin, W: np.ndarray) -> np.ndarray:
     return np.array(out)
 
 
+def weights_of(word: str) -> np.ndarray:
+    """Weights of the devices of both problems."""
+    return np.full(N, 1 / N) if word == "uniform" else form_of(problem_q()).samples / form_of(problem_q()).samples.sum()
+
+
 def certified_distance(program: Program, W: np.ndarray) -> float:
     """Largest distance of a device's place from the program's minimiser that the certificate leaves open."""
     certificate = ProgramMonitor(program, 0.0).certificate(Point(W))
