@@ -18,6 +18,7 @@ from gtvmin.errors import CapabilityError, ConvergenceWarning
 from gtvmin.federated.catalogue import program_of
 from gtvmin.solvers.federated import asynchronous
 from gtvmin.solvers.federated.asynchronous import Asynchronous
+from gtvmin.solvers.federated.dgd import DecentralisedGD
 from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.fed_relax import FedRelax
 from gtvmin.solvers.federated.participation import Bernoulli, Cyclic, UniformSample
@@ -43,7 +44,7 @@ def best(problem: gtv.GTVMin) -> np.ndarray:
     return np.asarray(problem.solve(gap=1e-13).weights)
 
 
-@pytest.mark.parametrize("algorithm", [FedGD(eta=tuple(np.full(N, 0.05))), FedRelax()])
+@pytest.mark.parametrize("algorithm", [FedGD(eta=tuple(np.full(N, 0.05))), FedRelax(), DecentralisedGD(eta=0.05)])
 def test_the_synchronous_schedule_runs_the_algorithm(algorithm: Any) -> None:
     form = form_of(problem_q())
     state, whole = algorithm.init(form, START), Asynchronous(algorithm).init(form, START)
@@ -129,6 +130,30 @@ def test_gradient_descent_with_safe_steps_converges_under_total_asynchrony() -> 
     for eta in (None, tuple(1.0 / degree)):
         state = run_rounds(Asynchronous(FedGD(eta=eta), schedule), form, 2000, START)
         assert np.abs(state.W - limit).max() < 1e-8
+
+
+def test_decentralised_gradient_descent_converges_under_total_asynchrony() -> None:
+    """Its bound with delays is 2 M_ii / L_i; adapt-then-combine, whose messages are of one age, is refused."""
+    form, schedule = form_of(problem_q()), SCHEDULES["half of the devices, delays up to 5"]
+    run = Asynchronous(DecentralisedGD(), schedule)
+    degree = np.bincount(np.append(network().tail, network().head))
+    own = [1 - sum(1 / (1 + max(degree[i], degree[j])) for j in neighbours(i)) for i in range(N)]
+    eta = run.init(form, START).algorithm.eta
+    assert eta == pytest.approx(0.95 * (2 * np.array(own) / form.local.smoothness).min())
+    limit = program_of(DecentralisedGD(eta=eta), problem_q()).problem.solve(gap=1e-13).weights
+    state = run_rounds(run, form, 2500, START)
+    assert np.abs(state.W - limit).max() < 1e-8
+    assert np.abs(program_of(run, problem_q()).problem.solve(gap=1e-13).weights - limit).max() < 1e-8
+    with pytest.warns(StepSizeWarning, match="2 M_ii / L_i, for messages that are late"):
+        Asynchronous(DecentralisedGD(eta=1.1 * eta), schedule).init(form, None)
+    with pytest.raises(ValueError, match="order must be 'combine-then-adapt'"):
+        Asynchronous(DecentralisedGD("lazy", order="adapt-then-combine"), schedule).init(form, None)
+
+
+def neighbours(i: int) -> list[int]:
+    net = network()
+    ends = list(zip(net.tail.tolist(), net.head.tolist(), strict=True))
+    return [b if a == i else a for a, b in ends if i in (a, b)]
 
 
 def test_growing_delays_only_slow_it_down() -> None:

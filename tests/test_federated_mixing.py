@@ -447,19 +447,19 @@ FAULTS = {
     "dgd: mixing left out late": (dgd, ("else M.apply(W - move)", "else W - move"), check_dgd, "DecentralisedGD"),
     "tracking started at zero": (
         gradient_tracking,
-        ("GradientTrackingState(W, g, g, mixing", "GradientTrackingState(W, 0.0 * g, g, mixing"),
+        ("GradientTrackingState(W, g, g, 0, mixing", "GradientTrackingState(W, 0.0 * g, g, 0, mixing"),
         check_tracking,
         "GradientTracking",
     ),
     "tracking: old gradient lost": (
         gradient_tracking,
-        ("else M.apply(state.Y) + g - state.g", "else M.apply(state.Y) + g - M.apply(state.g)"),
+        ("else mix(state.Y) + g - state.g", "else mix(state.Y) + g - mix(state.g)"),
         check_tracking,
         "GradientTracking",
     ),
     "tracking: estimates not mixed": (
         gradient_tracking,
-        ("else M.apply(state.Y) + g - state.g", "else state.Y + g - state.g"),
+        ("else mix(state.Y) + g - state.g", "else state.Y + g - state.g"),
         check_tracking,
         "GradientTracking",
     ),

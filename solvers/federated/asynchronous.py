@@ -246,6 +246,8 @@ def tolerant(algorithm: Any, form: StandardForm) -> Any:
     """
     n, L = form.n_nodes, form.local.smoothness
     if isinstance(algorithm, DecentralisedGD):
+        if algorithm.order != "combine-then-adapt":
+            raise ValueError("order must be 'combine-then-adapt' where neighbours send parameters of different ages")
         bound = Mixing.of(form, algorithm.mixing).own * smoothness_bound(form)
         eta = step_sizes("eta", algorithm.eta, bound, "2 M_ii / L_i, for messages that are late", n).min()
         return replace(algorithm, eta=float(eta))
@@ -254,4 +256,4 @@ def tolerant(algorithm: Any, form: StandardForm) -> Any:
     if algorithm.eta is None:
         total = L + 2.0 * coupling_curvature(form)
         return replace(algorithm, eta=SHARE * np.divide(2.0, total, out=np.ones(n), where=total > 0))
-    return replace(algorithm, eta=np.broadcast_to(np.asarray(algorithm.eta, dtype=float), (n,)))
+    return replace(algorithm, eta=np.full(n, algorithm.eta)) if np.ndim(algorithm.eta) == 0 else algorithm

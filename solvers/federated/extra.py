@@ -71,7 +71,7 @@ class Extra:
     def init(self, form: StandardForm, start: Point | None) -> ExtraState:
         """Parameters of the start, or zero, and zero flows."""
         mixing = Mixing.of(form, self.mixing)
-        require_connected(mixing)
+        require_connected(mixing.matrix)
         factor = 1.0 + mixing.least_eigenvalue
         eta = one_step_size(form, self.eta, factor, "(1 + least eigenvalue of M) / max L_i")
         tail, head, _ = mixing.pairs

@@ -7,6 +7,7 @@ over Time-Varying Graphs" (2017), DOI 10.1137/16M1084316; adapt-then-combine is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -19,18 +20,20 @@ from .fed_avg import points_per_round
 from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
 from .mixing import Mixing, MixingMatrix, Order, check_order, require_connected
+from .random_matchings import DrawnMatchings, RandomMatchings
 
 __all__ = ["GradientTracking", "GradientTrackingState"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GradientTrackingState:
-    """Parameters, estimates of the mean gradient, and gradients of all devices; mixing matrix and learning rate."""
+    """Parameters, estimates of the mean gradient, and gradients of all devices; rounds done, mixing, learning rate."""
 
     W: Array
     Y: Array
     g: Array
-    neighbours: Mixing
+    round: int
+    neighbours: Mixing | DrawnMatchings
     eta: float
 
 
@@ -40,10 +43,11 @@ class GradientTracking:
 
     Parameters
     ----------
-    mixing : {"metropolis", "lazy"} or array_like (n_nodes, n_nodes)
-        The mixing matrix M, see :class:`~gtvmin.solvers.federated.mixing.Mixing`, of a connected network.
+    mixing : {"metropolis", "lazy"}, array_like (n_nodes, n_nodes) or RandomMatchings
+        The mixing matrix M, see :class:`~gtvmin.solvers.federated.mixing.Mixing`, of a connected network; or one that
+        is drawn each round, :class:`~gtvmin.solvers.federated.random_matchings.RandomMatchings`.
     eta : float, optional
-        Learning rate.  Default: 0.95 of the bound.
+        Learning rate.  Default: 0.95 of the bound; there is none for matrices that are drawn.
     order : {"combine-then-adapt", "adapt-then-combine"}
         The second is ``W <- M (W - eta Y)``, ``Y <- M (Y + g(W new) - g(W))``, and takes larger rates.
 
@@ -66,7 +70,7 @@ class GradientTracking:
     ([[1.5], [1.5]], True)
     """
 
-    mixing: MixingMatrix = "lazy"
+    mixing: MixingMatrix | RandomMatchings = "lazy"
     eta: float | None = None
     order: Order = "combine-then-adapt"
     requires: ClassVar[frozenset[str]] = frozenset({"local.gradient"})
@@ -77,21 +81,29 @@ class GradientTracking:
 
     def init(self, form: StandardForm, start: Point | None) -> GradientTrackingState:
         """Parameters of the start, or zero; the estimates are the devices' own gradients."""
-        mixing = Mixing.of(form, self.mixing)
-        require_connected(mixing)
-        factor = 2.0 * max(mixing.least_eigenvalue, 0.0) ** 2
-        eta = one_step_size(form, self.eta, factor, "2 (least eigenvalue of M)^2 / max L_i")
+        mixing: Mixing | DrawnMatchings
+        if isinstance(self.mixing, RandomMatchings):
+            mixing = self.mixing.on(form)
+            require_connected(mixing.expected)
+            if self.eta is None:
+                raise ValueError("eta must be given: no safe one is known for matchings that are drawn")
+            eta = one_step_size(form, self.eta, 2.0, "2 / max L_i")
+        else:
+            mixing = Mixing.of(form, self.mixing)
+            require_connected(mixing.matrix)
+            factor = 2.0 * max(mixing.least_eigenvalue, 0.0) ** 2
+            eta = one_step_size(form, self.eta, factor, "2 (least eigenvalue of M)^2 / max L_i")
         W = starting_arrays(form, start)[0]
         g = gradient(form, W)
-        return GradientTrackingState(W, g, g, mixing, eta)
+        return GradientTrackingState(W, g, g, 0, mixing, eta)
 
     def step(self, form: StandardForm, state: GradientTrackingState) -> GradientTrackingState:
         """One round."""
-        M, late = state.neighbours, self.order == "adapt-then-combine"
-        W = M.apply(state.W - state.eta * state.Y) if late else M.apply(state.W) - state.eta * state.Y
+        mix, late = mixer(state), self.order == "adapt-then-combine"
+        W = mix(state.W - state.eta * state.Y) if late else mix(state.W) - state.eta * state.Y
         g = gradient(form, W)
-        Y = M.apply(state.Y + g - state.g) if late else M.apply(state.Y) + g - state.g
-        return replace(state, W=W, Y=Y, g=g)
+        Y = mix(state.Y + g - state.g) if late else mix(state.Y) + g - state.g
+        return replace(state, W=W, Y=Y, g=g, round=state.round + 1)
 
     def point(self, form: StandardForm, state: GradientTrackingState) -> Point:
         """The iterate."""
@@ -100,5 +112,18 @@ class GradientTracking:
     def traffic(self, form: StandardForm, state: GradientTrackingState) -> Traffic:
         """Two vectors over each edge, each way, and one gradient a device."""
         M, once = state.neighbours, np.ones(form.n_nodes)
+        if isinstance(M, Mixing):
+            source, target = M.source, M.target
+        else:
+            source, target = M.messages(M.used(state.round - 1))
         points = points_per_round(form, once, None)
-        return edge_traffic(form, M.source, M.target, vectors=2, gradients=once, points=points)
+        return edge_traffic(form, source, target, vectors=2, gradients=once, points=points)
+
+
+def mixer(state: GradientTrackingState) -> Callable[[Array], Array]:
+    """Multiplication with the matrix of a round, the same for both variables."""
+    M = state.neighbours
+    if isinstance(M, Mixing):
+        return M.apply
+    used = M.used(state.round)
+    return lambda V: M.mix(V, used)

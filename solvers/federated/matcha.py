@@ -14,34 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..driver import starting_arrays
-from ..linear_maps import EdgeDifference
 from ..standard_form import Array, Point, StandardForm
 from .dgd import one_step_size
 from .fed_avg import points_per_round
 from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
-from .matchings import edge_colours
-from .mixing import Order, check_order, coupled_pairs
-from .streams import COINS, Keys, server_key, uniforms
+from .mixing import Order, check_order
+from .random_matchings import DrawnMatchings, RandomMatchings
 
-__all__ = ["Matcha", "MatchaSetup", "MatchaState", "second_moment_radius"]
+__all__ = ["Matcha", "MatchaSetup", "MatchaState"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MatchaSetup:
-    """Edges with their matchings, probabilities of the matchings, strength a, learning rate, key of the coins."""
+    """What stays the same: matchings and learning rate."""
 
-    edges: EdgeDifference
-    matching: NDArray[np.int64]
-    probability: Array
-    strength: float
+    matchings: DrawnMatchings
     eta: float
-    key: Keys
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MatchaState:
-    """Parameters of all devices, rounds done, and the edges over which the last round mixed."""
+    """Parameters of all devices, rounds done, and the edges that the last round used."""
 
     W: Array
     round: int
@@ -77,8 +71,9 @@ class Matcha:
     mean over the coins is decentralised gradient descent's limit with the expected matrix, GTV minimisation with
     ``alpha A_e = a pi_j / (2 eta)``, and their covariance solves a Lyapunov equation
     (:func:`gtvmin.federated.operators.stationary_covariance`).  With a half-life the limit is the minimiser of
-    ``sum_i L_i``, reached as 1/t.  The matchings are the colours of an edge colouring, at most one more than the
-    largest number of neighbours.  Devices send one vector over the edges of the matchings that are used.
+    ``sum_i L_i``, reached as 1/t; gradient tracking over the same matchings reaches it geometrically.  The matchings
+    are the colours of an edge colouring, at most one more than the largest number of neighbours.  Devices send one
+    vector over the edges of the matchings that are used.
 
     Examples
     --------
@@ -102,41 +97,28 @@ class Matcha:
 
     def __post_init__(self) -> None:
         check_order(self.order)
-        q = np.asarray(self.probability, dtype=float)
-        if not ((q > 0) & (q <= 1)).all():
-            raise ValueError(f"probability must be above 0 and at most 1, got {self.probability!r}")
-        for name in ("strength", "half_life"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
-                raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+        if self.half_life is not None and not 0 < self.half_life < np.inf:
+            raise ValueError(f"half_life must be a number of rounds > 0, got {self.half_life!r}")
+        RandomMatchings(self.probability, self.strength)
 
     def init(self, form: StandardForm, start: Point | None) -> MatchaState:
         """Parameters of the start, or zero."""
-        tail, head = coupled_pairs(form)
-        matching = edge_colours(tail, head, form.n_nodes)
-        count = int(matching.max(initial=-1)) + 1
-        q = np.asarray(self.probability, dtype=float)
-        if q.shape not in ((), (count,)):
-            raise ValueError(f"probability must be one number or {count} of them, one a matching of this network")
-        q = np.array(np.broadcast_to(q, (count,)))
-        edges = EdgeDifference(tail, head, form.n_nodes, form.dim)
-        largest = _largest(edges)
-        a = (1.0 / largest if largest else 1.0) if self.strength is None else self.strength
-        eta = one_step_size(form, self.eta, 2.0 - a * largest, "(2 - a lambda_max(L)) / max L_i")
+        drawn = RandomMatchings(self.probability, self.strength, self.seed).on(form)
+        eta = one_step_size(form, self.eta, 1.0 + drawn.least_eigenvalue, "(2 - a lambda_max(L)) / max L_i")
         eta *= 0.1 if self.eta is None else 1.0
-        setup = MatchaSetup(edges, matching, q, a, eta, server_key(self.seed))
-        return MatchaState(starting_arrays(form, start)[0], 0, np.zeros(len(tail), dtype=bool), setup)
+        none = np.zeros(len(drawn.matching), dtype=bool)
+        return MatchaState(starting_arrays(form, start)[0], 0, none, MatchaSetup(drawn, eta))
 
     def step(self, form: StandardForm, state: MatchaState) -> MatchaState:
         """Flip the coins, then mix over the chosen matchings and step."""
-        setup = state.setup
-        coins = uniforms(setup.key, state.round, COINS, np.arange(len(setup.probability))) < setup.probability
-        used = coins[setup.matching] if len(coins) else state.used
+        matchings = state.setup.matchings
+        used = matchings.used(state.round)
         fade = 1.0 if self.half_life is None else 1.0 / (1.0 + state.round / self.half_life)
-        move = fade * setup.eta * gradient(form, state.W)
-        mixed = state.W if self.order == "combine-then-adapt" else state.W - move
-        mixed = mixed - setup.strength * setup.edges.adjoint(used[:, None] * setup.edges.apply(mixed))
-        W = mixed - move if self.order == "combine-then-adapt" else mixed
+        move = fade * state.setup.eta * gradient(form, state.W)
+        if self.order == "combine-then-adapt":
+            W = matchings.mix(state.W, used) - move
+        else:
+            W = matchings.mix(state.W - move, used)
         return replace(state, W=W, round=state.round + 1, used=used)
 
     def point(self, form: StandardForm, state: MatchaState) -> Point:
@@ -145,24 +127,6 @@ class Matcha:
 
     def traffic(self, form: StandardForm, state: MatchaState) -> Traffic:
         """One vector over the edges that were used, each way, and one gradient a device."""
-        edges, once = state.setup.edges, np.ones(form.n_nodes)
-        tail, head = edges.tail[state.used], edges.head[state.used]
-        points = points_per_round(form, once, None)
-        return edge_traffic(form, np.append(tail, head), np.append(head, tail), gradients=once, points=points)
-
-
-def second_moment_radius(edges: EdgeDifference, matching: NDArray[np.int64], q: Array, a: float) -> float:
-    """``lambda_max(E[M_k^2] - J)``: with ``L_j^2 = 2 L_j``, E is ``(I - a Lbar)^2 + 2 a^2 sum_j q_j (1 - q_j) L_j``."""
-    n = edges.n_nodes
-    mean, spread = (_laplacian(edges, weight[matching]) for weight in (q, q * (1.0 - q)))
-    M = np.eye(n) - a * mean
-    return float(np.linalg.eigvalsh(M @ M + 2.0 * a**2 * spread - np.full((n, n), 1.0 / n))[-1])
-
-
-def _largest(edges: EdgeDifference) -> float:
-    return float(np.linalg.eigvalsh(_laplacian(edges, np.ones(edges.n_rows)))[-1])
-
-
-def _laplacian(edges: EdgeDifference, weight: Array) -> Array:
-    D = edges.incidence
-    return np.asarray((D.T @ (D * weight[:, None])).toarray())
+        once = np.ones(form.n_nodes)
+        source, target = state.setup.matchings.messages(state.used)
+        return edge_traffic(form, source, target, gradients=once, points=points_per_round(form, once, None))

@@ -123,7 +123,7 @@ def coupled_pairs(form: StandardForm) -> tuple[IntArray, IntArray]:
     return tail[first], head[first]
 
 
-def require_connected(mixing: Mixing) -> None:
+def require_connected(matrix: sparse.csr_array | Array) -> None:
     """Refuse a network in parts, whose devices cannot agree.
 
     Raises
@@ -131,7 +131,7 @@ def require_connected(mixing: Mixing) -> None:
     ValueError
         If there is more than one part.
     """
-    parts, _ = connected_components(mixing.matrix, directed=False)
+    parts, _ = connected_components(matrix, directed=False)
     if parts > 1:
         raise ValueError(f"the network falls into {parts} parts, which cannot agree: solve them one by one")
 

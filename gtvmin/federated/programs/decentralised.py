@@ -20,9 +20,10 @@ from gtvmin.solvers.federated.edge_admm import EdgeADMM
 from gtvmin.solvers.federated.extra import Extra
 from gtvmin.solvers.federated.gradient_tracking import GradientTracking
 from gtvmin.solvers.federated.matcha import Matcha
-from gtvmin.solvers.federated.mixing import Mixing
+from gtvmin.solvers.federated.mixing import Mixing, coupled_pairs
 from gtvmin.solvers.federated.mocha import Mocha
 from gtvmin.solvers.federated.pd_sgd import PDSGD
+from gtvmin.solvers.federated.random_matchings import RandomMatchings
 from gtvmin.solvers.federated.step_sizes import StepSizeWarning
 from gtvmin.solvers.standard_form import Array, Point
 
@@ -63,8 +64,9 @@ def dgd(algorithm: DecentralisedGD, problem: GTVMin) -> Program:
 
 def agreement(algorithm: Any, problem: GTVMin) -> Program:
     """Consensus of all devices with equal weights, over the edges of the mixing matrix."""
-    tail, head, _ = Mixing.of(federated_form(problem), algorithm.mixing).pairs
-    nodes = problem.network.nodes
+    form, nodes = federated_form(problem), problem.network.nodes
+    drawn = isinstance(algorithm.mixing, RandomMatchings)
+    tail, head = coupled_pairs(form) if drawn else Mixing.of(form, algorithm.mixing).pairs[:2]
     network = FLNetwork.from_edges([(nodes[t], nodes[h]) for t, h in zip(tail, head, strict=True)], nodes=nodes)
     losses = dict(zip(nodes, problem.losses, strict=True))
     program = GTVMin(network, losses, penalty=Consensus(), alpha=1.0, dim=problem.dim)
@@ -95,15 +97,15 @@ def pd_sgd_surrogate(algorithm: PDSGD, problem: GTVMin) -> Program:
 def matcha(algorithm: Matcha, problem: GTVMin) -> Program:
     """In the mean, that of decentralised gradient descent with the expected matrix; with a fading rate, consensus."""
     setup = setup_of(algorithm, problem)
-    edges, weight = setup.edges, setup.strength * setup.probability[setup.matching]
+    drawn, edges = setup.matchings, setup.matchings.edges
     if algorithm.half_life is not None:
         return consensus(problem, np.full(len(problem.losses), 1.0), exact=False, note=FADING)
-    sure = (setup.probability == 1).all()
+    sure = (drawn.probability == 1).all()
     if algorithm.order == "combine-then-adapt":
+        weight = drawn.strength * drawn.probability[drawn.matching]
         claims = {"exact": bool(sure), "note": "" if sure else HOVERING}
         return pulled_together(problem, (edges.tail, edges.head, weight), 0.5 / setup.eta, **claims)
-    matrix = np.eye(edges.n_nodes) - edges.incidence.T @ (edges.incidence * weight[:, None]).toarray()
-    mixing = Mixing.of(federated_form(problem), matrix)
+    mixing = Mixing.of(federated_form(problem), drawn.expected)
     mixing.require_semidefinite()
     found = after_mixing(mixing, problem.losses, problem.dim, 1.0 / setup.eta, exact=bool(sure), note=HOVERING)
     return found or no_program(OTHER_LOSSES)
@@ -147,6 +149,13 @@ ROWS = (
         MEAN,
         "consensus",
         rounds=1500,
+    ),
+    Row(
+        "Gradient tracking over random matchings (MATCHA)",
+        GradientTracking(RandomMatchings(0.5), eta=0.05),
+        MEAN,
+        "consensus",
+        rounds=3000,
     ),
     Row("EXTRA", Extra(), MEAN, "consensus"),
     Row(
