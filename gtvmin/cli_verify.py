@@ -34,7 +34,7 @@ def expected_failure(value: str | tuple[str, str]) -> tuple[str, str]:
 @click.command(short_help="Put a solver through the checks.")
 @click.argument("solvers", metavar="MODULE:OBJECT|METHOD...", nargs=-1, required=True)
 @click.option("--suite", default="smoke", show_default=True, metavar="NAME", help="Suite of instances.")
-@click.option("--gap", type=GAP, default=1e-6, show_default=True, help="Relative gap to certify.")
+@click.option("--gap", type=GAP, help="Relative gap to certify.  [default: 1e-6, on the suite federated 1e-10]")
 @click.option(
     "--expected-failure",
     "expected",
@@ -51,7 +51,7 @@ def verify(
     ctx: click.Context,
     solvers: tuple[str, ...],
     suite: str,
-    gap: float,
+    gap: float | None,
     expected: tuple[tuple[str, str], ...],
     report: Path | None,
     junit: Path | None,
@@ -62,9 +62,11 @@ def verify(
     \b
     gtvmin verify my_package.admm:solve --suite network_lasso --junit checks.xml
     gtvmin verify adaptive_primal_dual
+    gtvmin verify my_package.fed_x:FedX --suite federated
 
     A solver is a function of a problem that returns parameters W or (W, U), an object with the driver protocol, or the
-    name of a method; modules of the current folder are found.
+    name of a method; on the suite federated it is a federated algorithm, which says which program its limit solves.
+    Modules of the current folder are found.
 
     Exit code: 0 if no check failed and not all were skipped, 1 if not, 2 for unusable input.
     """  # noqa: D301 - click wants the control character itself
@@ -95,11 +97,10 @@ def _check_files(report: Path | None, junit: Path | None) -> None:
 
 
 def _run(
-    solvers: Sequence[str], suite: str, gap: float, expected: dict[str, str], quiet: bool
+    solvers: Sequence[str], suite: str, gap: float | None, expected: dict[str, str], quiet: bool
 ) -> tuple[SolverReport, ...]:
-    from gtvmin.verify.checks import CHECKS
     from gtvmin.verify.runner import check_solver, named_instances, validated_expectations
-    from gtvmin.verify.under_test import solver_under_test
+    from gtvmin.verify.selection import checks_of, under_test
 
     try:
         _, instances = named_instances(suite)
@@ -110,10 +111,10 @@ def _run(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--expected-failure'") from error
     try:
-        tested = [solver_under_test(solver, relative_gap=gap) for solver in solvers]
+        tested = [under_test(solver, instances, gap, None) for solver in solvers]
     except (ValueError, TypeError) as error:
         raise click.BadParameter(str(error), param_hint="'MODULE:OBJECT'") from error
-    with _bar(len(tested) * len(instances) * len(CHECKS), not quiet) as progress:
+    with _bar(len(tested) * len(instances) * len(checks_of(instances)), not quiet) as progress:
         return tuple(check_solver(one, suite, expected_failures=expected, progress=progress) for one in tested)
 
 

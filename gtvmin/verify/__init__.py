@@ -14,8 +14,10 @@ _HOME = {
     "CheckFailedError": "gtvmin.verify.checks",
     "CheckResult": "gtvmin.verify.results",
     "CheckSkipped": "gtvmin.verify.checks",
+    "FEDERATED_CHECKS": "gtvmin.verify.selection",
     "Instance": "gtvmin.verify.instances",
     "SolverReport": "gtvmin.verify.results",
+    "algorithm_under_test": "gtvmin.verify.federated.reading",
     "assert_certified": "gtvmin.verify.assertion",
     "baseline": "gtvmin.verify.baselines",
     "cache_folder": "gtvmin.verify.baselines",
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from gtvmin.verify.checks import CHECKS as CHECKS
     from gtvmin.verify.checks import CheckFailedError as CheckFailedError
     from gtvmin.verify.checks import CheckSkipped as CheckSkipped
+    from gtvmin.verify.federated.reading import algorithm_under_test as algorithm_under_test
     from gtvmin.verify.instances import Instance as Instance
     from gtvmin.verify.instances import suite as suite
     from gtvmin.verify.instances import suites as suites
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from gtvmin.verify.results import CheckResult as CheckResult
     from gtvmin.verify.results import SolverReport as SolverReport
     from gtvmin.verify.runner import check_solver as check_solver
+    from gtvmin.verify.selection import FEDERATED_CHECKS as FEDERATED_CHECKS
 
 
 def __getattr__(name: str) -> Any:

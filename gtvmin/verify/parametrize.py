@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gtvmin.verify.checks import CHECKS
 from gtvmin.verify.instances import Instance
 from gtvmin.verify.runner import expected_reason, named_instances, validated_expectations
-from gtvmin.verify.under_test import SolverUnderTest, solver_under_test
+from gtvmin.verify.selection import ALL_CHECKS, UnderTest, checks_of, under_test
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
@@ -71,7 +70,7 @@ def parametrize_with_problems(
 def parametrize_with_solvers(
     *solvers: Any,
     suite: str | Sequence[Instance] = "smoke",
-    relative_gap: float = 1e-6,
+    relative_gap: float | None = None,
     expected_failures: Mapping[str, str] | None = None,
 ) -> Callable[[Test], Test]:
     """Run a pytest function with every solver, instance and check.
@@ -98,18 +97,18 @@ def parametrize_with_solvers(
 
     cases = []
     for solver in solvers:
-        tested = solver_under_test(solver, relative_gap=relative_gap)
+        tested = under_test(solver, named_instances(suite)[1], relative_gap, None)
         for instance, name, reason in bound_checks(tested, suite, expected_failures):
             marks = [] if reason is None else [pytest.mark.xfail(reason=reason, strict=True)]
             label = f"{tested.name}-{instance.name}-{name}"
-            cases.append(pytest.param(tested, instance, CHECKS[name], id=label, marks=marks))
+            cases.append(pytest.param(tested, instance, ALL_CHECKS[name], id=label, marks=marks))
     return pytest.mark.parametrize(("solver", "instance", "check"), cases)
 
 
 def bound_checks(
-    tested: SolverUnderTest, suite: str | Sequence[Instance], expected_failures: Mapping[str, str] | None
+    tested: UnderTest, suite: str | Sequence[Instance], expected_failures: Mapping[str, str] | None
 ) -> list[tuple[Instance, str, str | None]]:
     """Every instance with every check's name, and why that is expected to fail, if it is."""
     _, instances = named_instances(suite)
     expected = validated_expectations({**tested.expected_failures, **(expected_failures or {})})
-    return [(i, name, expected_reason(expected, name, i.name)) for i in instances for name in CHECKS]
+    return [(i, name, expected_reason(expected, name, i.name)) for i in instances for name in checks_of(instances)]

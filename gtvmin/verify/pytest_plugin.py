@@ -28,7 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--gtvmin-suite", default="smoke", metavar="NAME", help="Suite of instances (default: smoke).")
     group.addoption(
-        "--gtvmin-gap", type=float, default=1e-6, metavar="GAP", help="Relative gap to certify (default: 1e-6)."
+        "--gtvmin-gap",
+        type=float,
+        metavar="GAP",
+        help="Relative gap to certify (default: 1e-6, on the suite federated 1e-10).",
     )
 
 
@@ -66,11 +69,13 @@ class SolverChecks(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         """One item for each check and instance."""
         from gtvmin.verify.parametrize import bound_checks
-        from gtvmin.verify.under_test import solver_under_test
+        from gtvmin.verify.runner import named_instances
+        from gtvmin.verify.selection import under_test
 
         try:
-            tested = solver_under_test(self.name, relative_gap=self.config.getoption("gtvmin_gap"))
-            rows = bound_checks(tested, self.config.getoption("gtvmin_suite"), None)
+            _, instances = named_instances(self.config.getoption("gtvmin_suite"))
+            tested = under_test(self.name, instances, self.config.getoption("gtvmin_gap"), None)
+            rows = bound_checks(tested, instances, None)
         except (ValueError, TypeError) as error:
             raise self.CollectError(str(error)) from error
         for instance, name, reason in rows:
@@ -90,10 +95,11 @@ class CheckItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run the check."""
-        from gtvmin.verify.checks import CHECKS, CheckSkipped
+        from gtvmin.verify.checks import CheckSkipped
+        from gtvmin.verify.selection import ALL_CHECKS
 
         try:
-            CHECKS[self.check_name](self.tested, self.instance)
+            ALL_CHECKS[self.check_name](self.tested, self.instance)
         except CheckSkipped as skipped:
             pytest.skip(str(skipped))
 

@@ -7,13 +7,14 @@ from html import escape
 
 import numpy as np
 
+from gtvmin.federated.catalogue import algorithm_names
 from gtvmin.registry import solver_names
 from gtvmin.solvers.standard_form import Array
-from gtvmin.verify.checks import CHECKS
 from gtvmin.verify.drawings import network, shown_label
 from gtvmin.verify.instances import SUITES, suite
 from gtvmin.verify.judgement import Judgement
 from gtvmin.verify.results import CheckResult, SolverReport
+from gtvmin.verify.selection import ALL_CHECKS
 
 __all__ = ["anchor", "description", "failures", "purpose"]
 
@@ -90,7 +91,7 @@ def _device_terms(judgement: Judgement) -> Array:
 
 def _snippet(report: SolverReport, rows: Sequence[CheckResult]) -> str:
     """Code that runs the failed checks again."""
-    known = ":" in report.solver or report.solver in ("auto", "cvxpy", *solver_names())
+    known = ":" in report.solver or report.solver in ("auto", "cvxpy", *solver_names(), *algorithm_names())
     solver = repr(report.solver) if known else "solver"
     lines = ["from gtvmin.verify import check_solver, suite", ""]
     if not known:
@@ -112,7 +113,7 @@ def anchor(number: int, instance: str) -> str:
 
 def purpose(check: str) -> str:
     """First sentence of what a check is about."""
-    found = CHECKS.get(check)
+    found = ALL_CHECKS.get(check)
     return "" if found is None else (found.__doc__ or "").strip().partition("\n")[0]
 
 

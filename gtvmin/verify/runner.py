@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gtvmin.verify.checks import CHECKS, Check, CheckFailedError, CheckSkipped, Finding
+from gtvmin.verify.checks import Check, CheckFailedError, CheckSkipped, Finding
 from gtvmin.verify.instances import Instance, suite
 from gtvmin.verify.results import CheckResult, Outcome, SolverReport
-from gtvmin.verify.under_test import SolverUnderTest, solver_under_test
+from gtvmin.verify.selection import ALL_CHECKS, UnderTest, checks_of, under_test
 
 __all__ = ["check_solver", "expected_reason", "named_instances", "validated_expectations"]
 
@@ -18,7 +18,7 @@ def check_solver(
     solver: Any,
     suite: str | Sequence[Instance] = "smoke",
     *,
-    relative_gap: float = 1e-6,
+    relative_gap: float | None = None,
     expected_failures: Mapping[str, str] | None = None,
     checks: Iterable[str] | None = None,
     name: str | None = None,
@@ -30,11 +30,13 @@ def check_solver(
     ----------
     solver : callable, Solver, class or str
         As :func:`~gtvmin.verify.under_test.solver_under_test` takes it: a function ``problem -> W`` or ``(W, U)``, a
-        solver of the driver protocol, the name of a method, or ``"module:object"``.
+        solver of the driver protocol, the name of a method, or ``"module:object"``.  On the suite ``federated`` a
+        federated algorithm, as :func:`~gtvmin.verify.federated.reading.algorithm_under_test` takes it.
     suite : str or sequence of Instance
         Name of a suite (see :func:`gtvmin.verify.suites`), or instances.
-    relative_gap : float
-        Certified relative gap that the solver is asked for, and judged by.
+    relative_gap : float, optional
+        Certified relative gap that the solver is asked for, and judged by.  Default 1e-6; on the suite ``federated``
+        1e-10, by which limits are judged.
     expected_failures : mapping, optional
         Known failures: ``"check_name"`` for all instances or ``"check_name[instance]"`` for one, and the reason.  They
         add to those of an attribute ``expected_failures`` of the solver.  Each must fail: one that passes is a failure.
@@ -64,9 +66,9 @@ def check_solver(
     >>> report.counts()
     {'passed': 2}
     """
-    tested = solver_under_test(solver, relative_gap=relative_gap, name=name)
     label, instances = named_instances(suite)
-    chosen = _chosen(checks)
+    tested = under_test(solver, instances, relative_gap, name)
+    chosen = _chosen(checks, checks_of(instances))
     expected = validated_expectations({**tested.expected_failures, **(expected_failures or {})})
     rows = []
     for instance in instances:
@@ -78,7 +80,7 @@ def check_solver(
     return SolverReport(tested.name, label, tested.relative_gap, tuple(rows))
 
 
-def _row(tested: SolverUnderTest, instance: Instance, name: str, check: Check, expected: str | None) -> CheckResult:
+def _row(tested: UnderTest, instance: Instance, name: str, check: Check, expected: str | None) -> CheckResult:
     began = time.perf_counter()
     outcome: Outcome
     try:
@@ -118,17 +120,17 @@ def named_instances(chosen: str | Sequence[Instance]) -> tuple[str, tuple[Instan
     return "own instances", instances
 
 
-def _chosen(names: Iterable[str] | None) -> Mapping[str, Check]:
+def _chosen(names: Iterable[str] | None, known: Mapping[str, Check]) -> Mapping[str, Check]:
     if names is None:
-        return CHECKS
+        return known
     chosen = list(names)
-    _must_exist(chosen)
-    return {name: check for name, check in CHECKS.items() if name in chosen}
+    _must_exist(chosen, known)
+    return {name: check for name, check in known.items() if name in chosen}
 
 
 def validated_expectations(expected: Mapping[str, str]) -> dict[str, str]:
     """Expected failures whose checks exist and which all have a reason."""
-    _must_exist(key.partition("[")[0] for key in expected)
+    _must_exist((key.partition("[")[0] for key in expected), ALL_CHECKS)
     for key, reason in expected.items():
         if not reason:
             raise ValueError(f"expected_failures needs a reason for {key!r}")
@@ -140,7 +142,7 @@ def expected_reason(expected: Mapping[str, str], check: str, instance: str) -> s
     return expected.get(f"{check}[{instance}]", expected.get(check))
 
 
-def _must_exist(names: Iterable[str]) -> None:
+def _must_exist(names: Iterable[str], known: Mapping[str, Check]) -> None:
     for name in names:
-        if name not in CHECKS:
-            raise ValueError(f"check {name!r} is unknown: choose from {', '.join(CHECKS)}")
+        if name not in known:
+            raise ValueError(f"check {name!r} is unknown: choose from {', '.join(known)}")
