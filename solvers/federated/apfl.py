@@ -65,6 +65,9 @@ class APFL:
     have a continuum of fixed points, and one that ends at zero leaves its device with the global model.  A
     participating device receives and sends one vector a round.
 
+    Use it for personal models that start near the global one and are stopped early; for a limit that depends on how
+    much devices share, take a coupling: pFedMe, FedRelax.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -123,6 +123,8 @@ class Asynchronous:
     for all devices is checked against this bound here, and the default lies within.  Larger steps that converge
     synchronously can diverge by a delay of one event.  A message that arrives after a newer one is dropped.
 
+    Use it to see what delays, stragglers, lost messages and sleeping devices do to an algorithm before it is deployed.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -85,6 +85,9 @@ class Contextual:
     stall at another point while F falls in every round.  With an estimated gradient the models do not converge.
     ``further=0``, one local step and ``beta = 1 / eta`` is FedAvg.
 
+    Use it where gradients of all devices can be had each round but few devices can do local work, and the loss must
+    fall in every round.
+
     Examples
     --------
     >>> import gtvmin as gtv

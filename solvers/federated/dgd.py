@@ -55,6 +55,9 @@ class DecentralisedGD:
     minimises ``sum_i L_i(w_i) + sum_k <w_k, ((M^-1 - I) W)_k> / (2 eta)``, whose weights are on non-edges as well, over
     the range of M; it converges for ``eta < 2 / max_i L_i``.  Each device sends one vector to its neighbours.
 
+    Use it on a network without a server if models near consensus are enough, and one vector a neighbour is all that
+    fits; EXTRA and gradient tracking reach consensus at the same rate.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -62,6 +62,8 @@ class Ditto:
     steps, and the limit of v_i is the proximal map of L_i at that w: for any number of personal steps, and not where
     both are minimised jointly.  A participating device receives and sends one vector a round.
 
+    Use it to add personal models to a global model that is trained anyway: the global training does not change.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -68,6 +68,9 @@ class EdgeADMM:
     and certifies the parameters.  Each device sends ``w_i + v_ij`` to every neighbour, and both compute the edge's
     copies.
 
+    Use it for the network Lasso and other penalties without gradients, where devices can minimise exactly and every
+    edge can keep a state.
+
     Examples
     --------
     >>> import gtvmin as gtv

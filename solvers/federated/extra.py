@@ -52,6 +52,9 @@ class Extra:
     form, and ``-(D^T U)_i`` tends to the gradient of L_i, so that the flows certify the limit.  alpha and the edges'
     weights play no part.  Each device sends one vector to its neighbours.
 
+    Use it for consensus on a network without a server: exact with a constant rate, for one vector a neighbour and
+    round.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -79,6 +79,9 @@ class FedAvg:
     ``S_i = (I - (I - eta Q_i)^K) / (eta K)`` and w_i the device's own minimiser, for other losses it minimises no
     convex function.  A participating device receives and sends its model once a round.
 
+    Use it where communication is dear and the devices' data are alike; with data that differ one local step, or an
+    algorithm with control variates, is exact.
+
     Examples
     --------
     >>> import gtvmin as gtv

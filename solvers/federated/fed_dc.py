@@ -79,6 +79,8 @@ class FedDC:
     converged for many rounds.  The opposite sign of the correction has the same limit, without this condition.  A
     participating device receives and sends two vectors a round.
 
+    Use it to compare with the literature; FedDyn and SCAFFOLD have the same limit for any number of local steps.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -83,6 +83,8 @@ class FedDR:
     The limit of the server's model is the minimiser of ``sum_i p_i L_i + r`` for any mu > 0, whoever takes part; the
     y_i do not agree.  A participating device receives and sends one vector a round.
 
+    Use it where devices can minimise exactly, few of them take part in a round, or the server has a regulariser.
+
     Examples
     --------
     >>> import gtvmin as gtv

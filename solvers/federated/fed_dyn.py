@@ -75,6 +75,9 @@ class FedDyn:
     minimisation and all devices the ``y_i = v_i + g_i / mu`` are those of FedDR with relaxation 1: Douglas-Rachford
     splitting.  A participating device receives and sends one vector a round.
 
+    Use it where devices can minimise exactly and keep one vector, and exact consensus is wanted from one vector each
+    way.
+
     Examples
     --------
     >>> import gtvmin as gtv

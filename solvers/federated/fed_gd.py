@@ -46,6 +46,8 @@ class FedGD:
     lambda the largest eigenvalue of the coupling's Hessian, ``2 alpha`` times that of the Laplacian, and for different
     ones ``eta_i < 2 / (L_i + 4 alpha d_i)``.  Each device sends its parameters to its neighbours.
 
+    Use it for smooth losses with a smooth coupling: the cheapest round on a network, to be run for many rounds.
+
     Examples
     --------
     >>> import gtvmin as gtv

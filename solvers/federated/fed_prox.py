@@ -82,6 +82,9 @@ class FedProx:
     there nor to the minimiser of ``sum_i p_i L_i``, since ``grad L_i(w)`` does not vanish; a single gradient step tends
     to the latter whatever mu is.
 
+    Use it where devices differ in data or in time for local work, and a model that is stable matters more than the
+    exact minimiser.
+
     Examples
     --------
     >>> import gtvmin as gtv

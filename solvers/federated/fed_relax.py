@@ -62,6 +62,8 @@ class FedRelax:
     with a strongly convex loss.  So they converge with stale parameters of neighbours as well.  Losses need not be
     smooth.  A device that is updated sends its parameters to its neighbours.
 
+    Use it where devices can minimise their losses exactly: fewer rounds than FedGD, no step size, and it bears delays.
+
     Examples
     --------
     >>> import gtvmin as gtv

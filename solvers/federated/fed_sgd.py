@@ -57,6 +57,9 @@ class FedSGD:
     (:func:`gtvmin.federated.operators.stationary_covariance`).  For others the mean is off by a multiple of eta, and
     epochs (reshuffled batches) bias even quadratic losses.  With a half-life the limit is exact.
 
+    Use it as FedGD where a device has too many data points for whole gradients, and a neighbourhood of the solution is
+    enough.
+
     Examples
     --------
     >>> import gtvmin as gtv

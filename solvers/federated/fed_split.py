@@ -57,6 +57,8 @@ class FedSplit:
     not agree.  Gradient steps have the same limit if they start at x, and a biased one if they start at ``2 x - z_i``.
     With ``y_i = 2 x - z_i`` this is FedDR with relaxation 2.  A device receives and sends one vector a round.
 
+    Use it where all devices take part in every round and can minimise strongly convex losses exactly: few rounds.
+
     Examples
     --------
     >>> import gtvmin as gtv

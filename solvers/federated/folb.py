@@ -72,6 +72,8 @@ class FOLB:
     farther than the longest update, because the denominator has absolute values.  A participating device receives a
     vector and sends its update and its gradient.
 
+    Use it for fast first rounds on devices that differ; it does not settle, so end with a smaller rate.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -59,6 +59,9 @@ class GradientTracking:
     10.1137/14096668X, with the matrices ``2 M - I`` and ``M^2``.  Larger rates often converge.  Each device sends two
     vectors to its neighbours.
 
+    Use it for consensus on networks that change from round to round, for two vectors a neighbour; EXTRA needs one where
+    the network stays.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -62,6 +62,8 @@ class L2GD:
     Lyapunov equation (:func:`gtvmin.federated.operators.stationary_covariance`).  Steps towards the mean keep it, so
     that devices send and receive a vector only where such a step follows a gradient step.
 
+    Use it for personal models where communication is dear and a neighbourhood of the solution is enough.
+
     Examples
     --------
     >>> import gtvmin as gtv

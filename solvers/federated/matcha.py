@@ -75,6 +75,8 @@ class Matcha:
     are the colours of an edge colouring, at most one more than the largest number of neighbours.  Devices send one
     vector over the edges of the matchings that are used.
 
+    Use it where edges are too many to use all of them in every round.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -65,6 +65,8 @@ class Mocha:
     objective never falls, whoever takes part.  ``s_i`` tends to a subgradient of L_i at the limit.  The server inverts
     a matrix (n_nodes, n_nodes) once.  A participating device receives its model and sends the change of its dual.
 
+    Use it where a server knows how the tasks are related, and devices drop out of rounds.
+
     Examples
     --------
     >>> import gtvmin as gtv

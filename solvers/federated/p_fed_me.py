@@ -73,6 +73,8 @@ class PFedMe:
     here, as the paper's analysis has them; the authors' code adds a weight decay of 1e-3 to the losses, which moves
     the limit.  A participating device receives and sends one vector a round.
 
+    Use it for personal models that are held near a common one, with a limit that is a convex program.
+
     Examples
     --------
     >>> import gtvmin as gtv

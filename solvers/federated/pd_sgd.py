@@ -70,6 +70,8 @@ class PDSGD:
     adapt-then-combine; with all entries of M equal it is FedAvg with uniform weights.  Each device sends one vector to
     its neighbours a round.
 
+    Use it as FedAvg where there is no server, with the same bias.
+
     Examples
     --------
     >>> import gtvmin as gtv

@@ -79,6 +79,8 @@ class Scaffold:
     smaller steps.
     A participating device receives and sends two vectors a round.
 
+    Use it where few devices take part in a round, with several local gradient steps, and the limit must be exact.
+
     Examples
     --------
     >>> import gtvmin as gtv
