@@ -25,6 +25,7 @@ BUILT_IN = {
 }
 
 FEDERATED = {
+    "edgeadmm": "gtvmin.solvers.federated.edge_admm:EdgeADMM",
     "fedgd": "gtvmin.solvers.federated.fed_gd:FedGD",
     "fedrelax": "gtvmin.solvers.federated.fed_relax:FedRelax",
 }

@@ -209,6 +209,25 @@ def test_the_programs_are_those_of_the_formulas() -> None:
     assert program_of(DecentralisedGD("lazy", eta, ATC), rough).problem is None
 
 
+def test_programs_of_averages_after_steps_take_losses_of_several_kinds() -> None:
+    """A device without a loss, distances, ridges, Huber's: certified all the same."""
+    losses = dict(zip(NAMES, problem_q().losses, strict=True))
+    losses["b"] = gtv.Zero()
+    losses["c"] = gtv.SquaredDistance([1.0, 2.0, 3.0]) + gtv.Linear([0.1, 0.0, -0.2])
+    losses["d"] = gtv.Huber(losses["d"].X, losses["d"].y, delta=0.5) + 0.1 * gtv.Quadratic(
+        np.eye(DIM), np.ones(DIM), 2.0
+    )
+    losses["e"] = gtv.Ridge(losses["e"].X, losses["e"].y, lam=0.2)
+    problem = gtv.GTVMin(network(), losses, penalty=gtv.SquaredNorm(), alpha=0.5)
+    for algorithm in (DecentralisedGD("lazy", 0.1, ATC), PDSGD(eta=0.1)):
+        assert_certified(problem, algorithm, 4000)
+    program = program_of(DecentralisedGD("lazy", 0.1, ATC), problem)
+    W = START.W
+    coupling = np.kron(np.linalg.inv(lazy()) - np.eye(N), np.eye(DIM)) / 0.2
+    value = sum(loss.value(w) for loss, w in zip(problem.losses, W, strict=True)) + W.ravel() @ coupling @ W.ravel()
+    assert program.problem.objective(program.place(Point(W))) == pytest.approx(value, rel=1e-12)
+
+
 def test_combine_then_adapt_is_fed_gd_on_the_matching_problem() -> None:
     eta = 0.1
     for make in PROBLEMS.values():

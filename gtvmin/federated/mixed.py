@@ -15,6 +15,7 @@ import numpy as np
 from gtvmin.federated.program import Program
 from gtvmin.losses import Huber, Logistic, Loss, Quadratic, SquaredError
 from gtvmin.losses.base import Sum
+from gtvmin.losses.squared_rows import QuadraticLoss
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import SquaredNorm
 from gtvmin.problem import GTVMin
@@ -32,8 +33,7 @@ def after_mixing(
 ) -> Program | None:
     """``min sum_i G_i(w_i) + (strength / 2) <W, (M^-1 - I) W>`` over the range of M; None for G_i of other kinds.
 
-    Known are :class:`~gtvmin.losses.SquaredError`, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber`,
-    :class:`~gtvmin.losses.Quadratic` and sums of them.
+    Known are quadratic losses, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber`, and sums of them.
     """
     values, vectors = np.linalg.eigh(mixing.matrix.toarray())
     kept = values > RANK
@@ -41,10 +41,10 @@ def after_mixing(
     terms: list[tuple[float, Loss]] = [(1.0, Quadratic(strength * np.kron(np.diag(spread), np.eye(dim))))]
     for row, loss in zip(V, losses, strict=True):
         for coefficient, atom in loss.terms():
-            moved = _in_coordinates(atom, row)
+            moved = _in_coordinates(atom, row, dim)
             if moved is None:
                 return None
-            terms.append((coefficient, moved))
+            terms += [(coefficient, part) for part in moved]
     network = FLNetwork.from_edges([], nodes=["all devices"])
     problem = GTVMin(network, {"all devices": Sum(terms)}, penalty=SquaredNorm(), alpha=0.0)
 
@@ -54,11 +54,17 @@ def after_mixing(
     return Program(problem, place, exact, note)
 
 
-def _in_coordinates(atom: Loss, row: Array) -> Loss | None:
-    """The loss of ``sum_k row_k z_k`` as one of all z_k."""
-    declared = atom.arguments()
-    if isinstance(atom, SquaredError | Logistic | Huber):
-        return type(atom)(**{**declared, "X": np.kron(row, atom.X)})
-    if isinstance(atom, Quadratic):
-        return Quadratic(np.kron(np.outer(row, row), atom.Q), np.kron(row, atom.q), atom.c)
+def _in_coordinates(atom: Loss, row: Array, dim: int) -> list[Loss] | None:
+    """The loss of ``sum_k row_k z_k`` as some of all z_k."""
+    if isinstance(atom, QuadraticLoss):
+        X, y, weight = atom.rows(dim)
+        root, affine = np.sqrt(weight), atom.affine(dim)
+        found: list[Loss] = []
+        if len(y):
+            found.append(SquaredError(np.kron(row, root[:, None] * X), root * y, scale="sum"))
+        if affine is not None:
+            found.append(Quadratic(np.zeros((len(row) * dim,) * 2), np.kron(row, affine[0]), affine[1]))
+        return found
+    if isinstance(atom, Logistic | Huber):
+        return [type(atom)(**{**atom.arguments(), "X": np.kron(row, atom.X)})]
     return None

@@ -32,7 +32,7 @@ __all__ = ["ENTRIES", "ROWS"]
 SEVERAL = "several local steps are biased, and so is a constant rate; for quadratic losses see the surrogate"
 HOVERING = "a constant rate: the parameters hover about the solution, which is no consensus"
 FADING = "a fading rate: the limit is exact, and reached as 1/t"
-OTHER_LOSSES = "its program is known, and declared for squared, logistic, Huber and quadratic losses only"
+OTHER_LOSSES = "its program is known, and declared for quadratic, logistic and Huber losses only"
 
 
 def pulled_together(problem: GTVMin, pairs: tuple[Any, Any, Array], alpha: float, **claims: Any) -> Program:
