@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_method", "recover_duals", "solve"]
 
+# Convex clustering of two moons with 5,000 points takes admm 0.09 s of CPU time to 1e-6, adaptive_primal_dual 0.54 s.
+LARGE = 1000
 RECOVERY_ITERATIONS = 20_000
 # Flows for a given W are searched until the bound stops rising by this share of the remaining gap.
 RECOVERY_STALL = 0.02
@@ -36,8 +38,9 @@ def choose_method(form: StandardForm) -> str:
     """Name of the solver that ``method="auto"`` takes.
 
     Quadratic losses with a quadratic penalty, or uncoupled, are one linear system.  Those of one parameter with a norm
-    are solved exactly by maximum flows.  Losses of data points that are smooth, but not quadratic, take Newton steps.
-    Anything else goes to the adaptive primal-dual method.
+    are solved exactly by maximum flows.  Large clusterings of neighbours in the plane go to ADMM with one factor.
+    Losses of data points that are smooth, but not quadratic, take Newton steps.  Anything else goes to the adaptive
+    primal-dual method.
     """
     if {"local.quadratic", "couplings.quadratic"} <= form.capabilities:
         return "linear_system"
@@ -45,11 +48,25 @@ def choose_method(form: StandardForm) -> str:
         H, b = form.quadratic.quadratic()
         if not ((H[:, 0, 0] == 0) & (b[:, 0] != 0)).any():
             return "total_variation"
+    if form.n_nodes >= LARGE and _one_thin_factor(form):
+        return "admm"
     # certified 1e-8 on the logistic instance E in 0.11 s, adaptive_primal_dual 1.25 s; on squared, Huber and logistic
     # losses (A3-mixed with 2,000 devices) 1e-4 in 1.0 s against 1.6 s, 1e-8 in 1.2 s against 3.8 s
     if form.rows and {"local.gradient", "rows.second_derivative", "coupling.prox_derivative"} <= form.capabilities:
         return "newton_multipliers"
     return "adaptive_primal_dual"
+
+
+def _one_thin_factor(form: StandardForm) -> bool:
+    """Squared distances and a Euclidean norm on a graph whose factors stay sparse."""
+    if form.rows or not {"local.quadratic", "coupling.norm"} <= form.capabilities:
+        return False
+    from gtvmin.solvers.laplacian_factor import factor_is_cheap
+    from gtvmin.solvers.quadratic_systems import isotropic_curvature
+
+    norm = form.coupling.norm
+    euclidean = norm is not None and norm[1] == 2.0
+    return euclidean and isotropic_curvature(form) is not None and factor_is_cheap(*form.edges.ends, form.n_nodes)
 
 
 def solve(

@@ -19,6 +19,7 @@ from sklearn.neighbors import kneighbors_graph
 import gtvmin as gtv
 from gtvmin.errors import DisconnectedWarning
 from gtvmin.fusion import fused_edges
+from gtvmin.solving import choose_method
 
 NORMS = [1, 2, np.inf]
 
@@ -415,3 +416,13 @@ def test_a_tolerance_must_be_a_number_of_at_least_zero():
     solution = gtv.ConvexClustering([[1.0], [2.0]]).solve()
     with pytest.raises(ValueError, match="tolerance must be a finite number >= 0"):
         solution.clusters(tolerance=-1.0)
+
+
+def test_large_clusterings_of_neighbours_go_to_admm() -> None:
+    points = np.random.default_rng(0).normal(size=(1200, 2))
+    problem = gtv.ConvexClustering(points, k=5, lam=0.1)
+    assert choose_method(problem.lowered.solver_form) == "admm"
+    solution = problem.solve(gap=1e-7)
+    assert (solution.method, solution.is_certified) == ("admm", True)
+    other = problem.solve("adaptive_primal_dual", gap=1e-7)
+    assert solution.objective == pytest.approx(other.objective, rel=2e-7)
