@@ -93,7 +93,8 @@ def descend(
         elif data is None or keys is None:
             raise ValueError("minibatches need a form with data points and the devices' keys")
         else:
-            g = data.batch_gradient(W, batch.rows(data, keys, round, k, most))
+            drawn = batch.rows(data, keys, round, k, most)
+            g = data.batch_gradient(W, np.where((k < steps)[:, None], drawn, -1))  # nothing for those that rest
         g = g + mu * (W - pivot) + (0.0 if linear is None else linear)
         move = rate[:, None] * g
         W = W - np.where((k < steps)[:, None], move, 0.0)
