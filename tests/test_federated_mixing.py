@@ -38,6 +38,7 @@ from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.gradient_tracking import GradientTracking
 from gtvmin.solvers.federated.mixing import Mixing
 from gtvmin.solvers.federated.pd_sgd import PDSGD
+from gtvmin.solvers.federated.random_matchings import RandomMatchings
 from gtvmin.solvers.federated.step_sizes import StepSizeWarning
 from gtvmin.solvers.standard_form import Point
 
@@ -127,6 +128,13 @@ def test_least_eigenvalue_of_a_large_network() -> None:
     form = form_of(gtv.GTVMin(net, [gtv.SquaredDistance([0.0])] * 400, penalty=gtv.SquaredNorm(), alpha=1.0))
     mixing = Mixing.of(form, "metropolis")
     assert mixing.least_eigenvalue == pytest.approx(np.linalg.eigvalsh(mixing.matrix.toarray())[0], abs=1e-9)
+    assert (Mixing.of(form, mixing.matrix).matrix != mixing.matrix).nnz == 0
+    alone = Mixing.of(form, sparse.eye_array(400))  # nobody talks
+    assert len(alone.source) == 0
+    assert_close(alone.apply(np.ones((400, 1))), np.ones((400, 1)), 1e-15)
+    largest = np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray())[-1]
+    assert 1.0 / largest == pytest.approx(RandomMatchings().on(form).strength, rel=0.02)
+    assert RandomMatchings().on(form).least_eigenvalue > -1e-12
 
 
 def bad(change: Callable[[np.ndarray], None]) -> np.ndarray:

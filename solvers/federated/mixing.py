@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -86,9 +87,12 @@ class Mixing:
 
     def combine(self, W: Array, heard: Array) -> Array:
         """``M_ii w_i + sum_j M_ij heard_ij``, of what came over the directed edges (2 n_edges, dim)."""
+        return np.asarray(self.own[:, None] * W + self._gather @ heard)
+
+    @cached_property
+    def _gather(self) -> sparse.csr_array:
         edges = np.arange(len(self.target))
-        gather = sparse.csr_array((self.weight, (self.target, edges)), shape=(len(W), len(heard)))
-        return np.asarray(self.own[:, None] * W + gather @ heard)
+        return sparse.csr_array((self.weight, (self.target, edges)), shape=(len(self.own), len(edges)))
 
     @property
     def least_eigenvalue(self) -> float:
@@ -144,23 +148,38 @@ def check_order(order: str) -> None:
 
 def _checked(given: Any, tail: IntArray, head: IntArray, n: int) -> Array:
     """Weights of the edges in a matrix that has all that is asked of it."""
-    M = np.array(given.toarray() if isinstance(given, sparse.sparray | sparse.spmatrix) else given, dtype=float)
-    if M.shape != (n, n) or not np.isfinite(M).all():
+    M = (
+        sparse.coo_array(given if sparse.issparse(given) else np.array(given, dtype=float, ndmin=2))
+        .tocsr()
+        .astype(float)
+    )
+    if M.shape != (n, n) or not np.isfinite(M.data).all():
         raise ValueError(f"mixing must be a matrix of {n} by {n} finite numbers, one row a device")
-    if np.abs(M - M.T).max() > ROUNDING:
-        i, j = np.unravel_index(np.abs(M - M.T).argmax(), M.shape)
+    i, j, difference = _largest_entry(M - M.T)
+    if difference > ROUNDING:
         raise ValueError(f"mixing must be symmetric, but has {M[i, j]:g} at ({i}, {j}) and {M[j, i]:g} at ({j}, {i})")
-    if (M < 0).any():
-        i, j = np.unravel_index(M.argmin(), M.shape)
+    i, j, below = _largest_entry(-M)
+    if below > 0:
         raise ValueError(f"mixing must have no negative entries, but has {M[i, j]:g} at ({i}, {j})")
-    sums = M.sum(axis=1)
+    sums = np.asarray(M.sum(axis=1)).ravel()
     if np.abs(sums - 1.0).max() > ROUNDING:
         i = int(np.abs(sums - 1.0).argmax())
         raise ValueError(f"mixing must be doubly stochastic, but row {i} adds up to {sums[i]:g}")
-    strangers = M > 0
-    strangers[tail, head] = strangers[head, tail] = False
-    np.fill_diagonal(strangers, False)
-    if strangers.any():
-        i, j = np.argwhere(strangers)[0]
-        raise ValueError(f"mixing has weight {M[i, j]:g} between the devices at {i} and {j}, which are no neighbours")
-    return np.asarray(M[tail, head])
+    ends, every = np.append(tail, head), np.arange(n)
+    allowed = sparse.csr_array(
+        (np.ones(len(ends) + n), (np.append(ends, every), np.concatenate([head, tail, every]))), shape=(n, n)
+    )
+    i, j, weight = _largest_entry(M - M.multiply(allowed))
+    if weight > 0:
+        raise ValueError(f"mixing has weight {weight:g} between the devices at {i} and {j}, which are no neighbours")
+    return np.asarray(sparse.csr_matrix(M)[tail, head], dtype=float).ravel() if len(tail) else np.zeros(0)
+
+
+def _largest_entry(M: sparse.csr_array) -> tuple[int, int, float]:
+    """Row, column and value of the largest stored entry; zero where there is none."""
+    entries = sparse.coo_array(M)
+    if not entries.nnz:
+        return 0, 0, 0.0
+    k = int(entries.data.argmax())
+    i, j = entries.coords
+    return int(i[k]), int(j[k]), float(entries.data[k])

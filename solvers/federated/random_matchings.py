@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import eigsh
 
 from ..linear_maps import EdgeDifference
 from ..standard_form import Array, StandardForm
 from .matchings import edge_colours
-from .mixing import coupled_pairs
+from .mixing import DENSE_LIMIT, coupled_pairs
 from .streams import COINS, Keys, server_key, uniforms
 
 __all__ = ["DrawnMatchings", "RandomMatchings"]
@@ -52,7 +53,7 @@ class RandomMatchings:
         if q.shape not in ((), (count,)):
             raise ValueError(f"probability must be one number or {count} of them, one a matching of this network")
         edges = EdgeDifference(tail, head, form.n_nodes, form.dim)
-        largest = float(np.linalg.eigvalsh(_laplacian(edges, np.ones(len(tail))))[-1])
+        largest = _largest_eigenvalue(edges)
         a = (1.0 / largest if largest > 0 else 1.0) if self.strength is None else self.strength
         return DrawnMatchings(
             edges, matching, np.array(np.broadcast_to(q, (count,))), a, 1.0 - a * largest, server_key(self.seed)
@@ -113,6 +114,15 @@ class DrawnMatchings:
         spread = _laplacian(self.edges, (q * (1.0 - q))[self.matching])
         second = self.expected @ self.expected + 2.0 * self.strength**2 * spread
         return float(np.linalg.eigvalsh(second - np.full((n, n), 1.0 / n))[-1])
+
+
+def _largest_eigenvalue(edges: EdgeDifference) -> float:
+    """That of the Laplacian of all edges; of many devices to a per cent, which is added."""
+    if edges.n_nodes <= DENSE_LIMIT:
+        return float(np.linalg.eigvalsh(_laplacian(edges, np.ones(edges.n_rows)))[-1])
+    L = edges.incidence.T @ edges.incidence
+    start = np.cos(np.arange(edges.n_nodes) ** 2.0)
+    return 1.01 * float(eigsh(L, k=1, which="LA", return_eigenvectors=False, tol=0.01, v0=start)[0])
 
 
 def _laplacian(edges: EdgeDifference, weight: Array) -> Array:
