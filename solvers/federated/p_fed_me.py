@@ -19,7 +19,7 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, local_steps
 from .participation import All, Participation, server_average
-from .step_sizes import step_sizes
+from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
 __all__ = ["PFedMe", "PFedMeSetup", "PFedMeState"]
@@ -106,8 +106,8 @@ class PFedMe:
     def init(self, form: StandardForm, start: Point | None) -> PFedMeState:
         """The mean of the start's models, or zero."""
         p, n = aggregation_weights(form, self.weights), form.n_nodes
-        smoothness = 1.0 / (1.0 / self.lam + 1.0 / form.local.smoothness)
-        eta = step_sizes("eta", self.eta, 2.0 / smoothness, "2 (1 / lam + 1 / L_i)", n)
+        bound = 2.0 / self.lam + smoothness_bound(form)
+        eta = step_sizes("eta", self.eta, bound, "2 (1 / lam + 1 / L_i)", n)
         eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
         prox = form.local.prox_operator(np.full(n, 1.0 / self.lam))
         expected = None if self.aggregation == "renormalised" else self.participation.expected(p)

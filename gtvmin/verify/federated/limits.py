@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,15 +62,27 @@ def limit_of(algorithm: Any, form: StandardForm, start: Point | None) -> Limit:
     state = algorithm.init(form, start)
     variables = tuple(getattr(algorithm, "variables", ()))
     with np.errstate(all="ignore"):
-        found = _affine(algorithm, form, state) if variables and is_dataclass(state) else None
-        if found is None:
-            return _by_rounds(algorithm, form, state, variables)
-        return _at_rest(algorithm, form, state, found)
+        if variables and is_dataclass(state) and "quadratic" in form.local.capabilities:
+            moving = _moving(algorithm, form, state, variables)
+            found = _affine(moving, form, state)
+            if found is not None:
+                return _at_rest(moving, form, state, found)
+        return _by_rounds(algorithm, form, state, variables)
+
+
+def _moving(algorithm: Any, form: StandardForm, state: Any, variables: Sequence[str]) -> Any:
+    """The algorithm with those variables only that move from the start: a fixed mixture makes products of others."""
+    moved, now = set(), state
+    for _ in range(FOLLOWED):
+        now = algorithm.step(form, now)
+        moved |= {name for name in variables if not np.array_equal(getattr(now, name), getattr(state, name))}
+    names = tuple(name for name in variables if name in moved)
+    return SimpleNamespace(variables=names, step=algorithm.step, point=algorithm.point)
 
 
 def _affine(algorithm: Any, form: StandardForm, state: Any) -> AffineRound | None:
     """The map of a round, None if rounds have none or not the same."""
-    if "quadratic" not in form.local.capabilities or len(pack(algorithm, state)) > LARGEST:
+    if not algorithm.variables or len(pack(algorithm, state)) > LARGEST:
         return None
     try:
         found = affine_round(algorithm, form, state)

@@ -16,7 +16,12 @@ __all__ = ["algorithm_under_test"]
 
 TIGHT = 1e-10
 """Relative gap that separates the limit of every fault that moves it from the right one."""
-INVARIANTS = {"scaffold": ("c = mean c_i",), "feddyn": ("h = mean g",), "proxskip": ("mean h = 0",)}
+INVARIANTS = {
+    "scaffold": ("c = mean c_i",),
+    "feddyn": ("h = mean g",),
+    "proxskip": ("mean h = 0",),
+    "gradienttracking": ("mean Y = mean gradient",),
+}
 """What rounds of the package's algorithms keep, by their names."""
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gtvmin.errors import CapabilityError, GtvminWarning
-from gtvmin.federated.catalogue import entries
+from gtvmin.errors import CapabilityError
 from gtvmin.federated.forms import federated_form
 from gtvmin.federated.program import Program
 from gtvmin.solvers.driver import missing_capabilities
 from gtvmin.solvers.federated.form import Weights, aggregation_weights
 from gtvmin.solvers.standard_form import Point
 from gtvmin.validation import positive_number
+from gtvmin.verify.checks.outcome import CheckFailedError, Finding
 from gtvmin.verify.federated.claims import Claim, declared_program
+from gtvmin.verify.federated.conversion import models_of, options_of, quiet, refusals, settings_of
 from gtvmin.verify.federated.limits import MOST_ROUNDS, STILL, Limit, limit_of
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOL", "AlgorithmUnderTest"]
 
 PROTOCOL = ("init", "step", "point")
-OPTIONS = ("weights", "rounds", "start", "seed")
-"""Keyword arguments of a function that the checks know; it takes those that its signature names."""
 FIRST_ROUNDS = 1_500
 FEW = 3
 """Rounds after which models are looked at first."""
@@ -79,9 +75,10 @@ class AlgorithmUnderTest:
         known = getattr(algorithm, "expected_failures", None)
         self.expected_failures: Mapping[str, str] = dict(known) if isinstance(known, Mapping) else {}
         self.has_rounds = all(hasattr(algorithm, part) for part in PROTOCOL)
-        self.takes = _settings(algorithm) | {"rounds", "start"} if self.has_rounds else _options(algorithm)
+        self.takes = settings_of(algorithm) | {"rounds", "start"} if self.has_rounds else options_of(algorithm)
         self._last: tuple[Instance, Limit] | None = None
         self._tried: tuple[Instance, Exception | None] | None = None
+        self._judged: tuple[Instance, Finding | CheckFailedError] | None = None
 
     def shares(self, problem: GTVMin, weights: Weights | None = None) -> Array:
         """Weights p of a problem's devices."""
@@ -90,7 +87,7 @@ class AlgorithmUnderTest:
     def program(self, problem: GTVMin, weights: Weights | None = None) -> Program:
         """The program that is claimed for a problem."""
         if self.solves is None:
-            with _refusals(self.algorithm):
+            with quiet(), refusals(self.algorithm):
                 return declared_program(self.configured(weights), problem)
         return self.solves.program(problem, self.shares(problem, weights))
 
@@ -114,11 +111,9 @@ class AlgorithmUnderTest:
         missing = missing_capabilities(algorithm, form) if hasattr(algorithm, "requires") else []
         if missing:
             raise CapabilityError(f"{self.name} needs {', '.join(missing)}")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GtvminWarning)  # of steps that may be too long: that is judged here
-            with _refusals(algorithm):
-                state = algorithm.init(form, None if start is None else Point(start))
-                algorithm.step(form, state)
+        with quiet(), refusals(algorithm):
+            state = algorithm.init(form, None if start is None else Point(start))
+            algorithm.step(form, state)
             return algorithm, form, state
 
     def models(
@@ -137,16 +132,15 @@ class AlgorithmUnderTest:
         with np.errstate(all="ignore"):
             for _ in range(rounds):
                 state = algorithm.step(form, state)
-            return _models(problem, algorithm.point(form, state).W)
+            return models_of(problem, algorithm.point(form, state).W)
 
     def limit(self, problem: GTVMin, *, weights: Weights | None = None, start: Array | None = None) -> Limit:
         """What the rounds tend to."""
         if self.has_rounds:
             algorithm, form, _ = self.started(problem, weights=weights)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GtvminWarning)
+            with quiet():
                 found = limit_of(algorithm, form, None if start is None else Point(start))
-            return replace(found, W=_models(problem, found.W))
+            return replace(found, W=models_of(problem, found.W))
         if "rounds" not in self.takes:
             return Limit(self._called(problem, {"weights": weights, "start": start}), "what it returns")
         rounds, W = FIRST_ROUNDS, None
@@ -178,50 +172,31 @@ class AlgorithmUnderTest:
             self._last = instance, self.limit(instance.problem())
         return self._last[1]
 
+    def remembered(self, instance: Instance, verdict: Callable[[], Finding]) -> Finding:
+        """The verdict on the limit on an instance, which several checks ask for; found once.
+
+        Raises
+        ------
+        CheckFailedError
+            If that is the verdict.
+        """
+        if self._judged is None or self._judged[0] != instance:
+            found: Finding | CheckFailedError
+            try:
+                found = verdict()
+            except CheckFailedError as failed:
+                found = failed
+            self._judged = instance, found
+        if isinstance(self._judged[1], CheckFailedError):
+            raise self._judged[1]
+        return self._judged[1]
+
     def _called(self, problem: GTVMin, options: Mapping[str, Any]) -> Array:
         given = {name: value for name, value in options.items() if name in self.takes and value is not None}
         if "weights" in self.takes:
             given.setdefault("weights", self.weights)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GtvminWarning)
-            return _models(problem, self.algorithm(problem, **given))
+        with quiet():
+            return models_of(problem, self.algorithm(problem, **given))
 
     def __repr__(self) -> str:
         return f"AlgorithmUnderTest({self.name!r}, solves={self.solves or 'as declared'!s})"
-
-
-@contextmanager
-def _refusals(algorithm: Any) -> Iterator[None]:
-    """Settings that do not fit a problem, of which the package's algorithms say so by a ValueError, are no fault."""
-    try:
-        yield
-    except ValueError as error:
-        if type(algorithm) not in {entry.algorithm for entry in entries().values()}:
-            raise
-        raise CapabilityError(str(error)) from error
-
-
-def _models(problem: GTVMin, returned: Any) -> Array:
-    """Models of the devices from what is returned; the server's model is everybody's."""
-    for attribute in ("weights", "W"):
-        if hasattr(returned, attribute):
-            returned = getattr(returned, attribute)
-            break
-    if isinstance(returned, np.ndarray) and returned.shape == (problem.dim,):
-        return np.tile(np.asarray(returned, dtype=float), (problem.network.n_nodes, 1))
-    if isinstance(returned, np.ndarray) and returned.dtype.kind == "f" and not np.isfinite(returned).all():
-        return returned
-    return problem.parameters_array(returned)
-
-
-def _settings(algorithm: Any) -> frozenset[str]:
-    named = {field.name for field in fields(algorithm)} if is_dataclass(algorithm) else set()
-    return frozenset(named & {"weights", "seed"})
-
-
-def _options(algorithm: Callable[..., Any]) -> frozenset[str]:
-    try:
-        named = set(inspect.signature(algorithm).parameters)
-    except (ValueError, TypeError):  # compiled functions may not tell
-        return frozenset()
-    return frozenset(named & set(OPTIONS))
