@@ -56,7 +56,7 @@ class DecentralisedGD:
     the range of M; it converges for ``eta < 2 / max_i L_i``.  Each device sends one vector to its neighbours.
 
     Use it on a network without a server if models near consensus are enough, and one vector a neighbour is all that
-    fits; EXTRA and gradient tracking reach consensus at the same rate.
+    fits; EXTRA and gradient tracking reach consensus itself.
 
     Examples
     --------

@@ -59,8 +59,8 @@ class ProxSkip:
     zero, and rounds keep it there.  A step of this algorithm is one local step: the devices send and receive a vector
     only in steps that communicate.
 
-    Use it where all devices can take part in every round and local gradients are cheap beside communication: the fewest
-    communications for exact consensus.
+    Use it where all devices can take part in every round and local gradients are cheap beside communication: exact
+    consensus, and few communications.
 
     Examples
     --------
