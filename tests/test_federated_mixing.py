@@ -215,6 +215,11 @@ def test_the_programs_are_those_of_the_formulas() -> None:
     other = {name: loss + 0.1 * gtv.L1() for name, loss in zip(NAMES, problem.losses, strict=True)}
     rough = gtv.GTVMin(network(), other, penalty=gtv.SquaredNorm(), alpha=0.5)
     assert program_of(DecentralisedGD("lazy", eta, ATC), rough).problem is None
+    wide = [gtv.SquaredDistance(np.full(300, float(i))) for i in range(N)]
+    large = gtv.GTVMin(network(), wide, penalty=gtv.SquaredNorm(), alpha=0.5)
+    run = gtv.federate(large, "dgd", rounds=2, mixing="lazy", order=ATC)
+    assert run.certificate is None
+    assert "2000 parameters" in run.program.note
 
 
 def test_programs_of_averages_after_steps_take_losses_of_several_kinds() -> None:

@@ -22,8 +22,10 @@ from gtvmin.problem import GTVMin
 from gtvmin.solvers.federated.mixing import Mixing
 from gtvmin.solvers.standard_form import Array, Point
 
-__all__ = ["after_mixing"]
+__all__ = ["MOST_PARAMETERS", "after_mixing"]
 
+# Parameters of all devices together; the loss of one device has a dense matrix of as many rows.
+MOST_PARAMETERS = 2000
 # Eigenvalues of M below this are taken for zeros.
 RANK = 1e-9
 
@@ -31,10 +33,13 @@ RANK = 1e-9
 def after_mixing(
     mixing: Mixing, losses: Iterable[Loss], dim: int, strength: float, *, exact: bool = True, note: str = ""
 ) -> Program | None:
-    """``min sum_i G_i(w_i) + (strength / 2) <W, (M^-1 - I) W>`` over the range of M; None for G_i of other kinds.
+    """``min sum_i G_i(w_i) + (strength / 2) <W, (M^-1 - I) W>`` over the range of M; None if it is not declared.
 
-    Known are quadratic losses, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber`, and sums of them.
+    Known are quadratic losses, :class:`~gtvmin.losses.Logistic`, :class:`~gtvmin.losses.Huber`, and sums of them, of up
+    to :data:`MOST_PARAMETERS` parameters of all devices together.
     """
+    if mixing.matrix.shape[0] * dim > MOST_PARAMETERS:
+        return None
     values, vectors = np.linalg.eigh(mixing.matrix.toarray())
     kept = values > RANK
     V, spread = vectors[:, kept], np.maximum(1.0 / values[kept] - 1.0, 0.0)

@@ -87,7 +87,7 @@ class GradientTracking:
         mixing: Mixing | DrawnMatchings
         if isinstance(self.mixing, RandomMatchings):
             mixing = self.mixing.on(form)
-            require_connected(mixing.edges.incidence.T @ mixing.edges.incidence)
+            require_connected(mixing.expected)
             if self.eta is None:
                 raise ValueError("eta must be given: no safe one is known for matchings that are drawn")
             eta = one_step_size(form, self.eta, 2.0, "2 / max L_i")

@@ -127,7 +127,7 @@ def coupled_pairs(form: StandardForm) -> tuple[IntArray, IntArray]:
     return tail[first], head[first]
 
 
-def require_connected(matrix: sparse.csr_array | Array) -> None:
+def require_connected(matrix: sparse.csr_array) -> None:
     """Refuse a network in parts, whose devices cannot agree.
 
     Raises

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 from ..linear_maps import EdgeDifference
@@ -100,9 +101,10 @@ class DrawnMatchings:
         return np.append(tail, head), np.append(head, tail)
 
     @property
-    def expected(self) -> Array:
+    def expected(self) -> sparse.csr_array:
         """The mean of M_k, (n_nodes, n_nodes)."""
-        return np.eye(self.edges.n_nodes) - self.strength * _laplacian(self.edges, self.probability[self.matching])
+        mean = _laplacian(self.edges, self.probability[self.matching])
+        return sparse.csr_array(sparse.eye_array(self.edges.n_nodes) - self.strength * mean)
 
     @property
     def second_moment_radius(self) -> float:
@@ -113,18 +115,18 @@ class DrawnMatchings:
         n, q = self.edges.n_nodes, self.probability
         spread = _laplacian(self.edges, (q * (1.0 - q))[self.matching])
         second = self.expected @ self.expected + 2.0 * self.strength**2 * spread
-        return float(np.linalg.eigvalsh(second - np.full((n, n), 1.0 / n))[-1])
+        return float(np.linalg.eigvalsh(second.toarray() - np.full((n, n), 1.0 / n))[-1])
 
 
 def _largest_eigenvalue(edges: EdgeDifference) -> float:
     """That of the Laplacian of all edges; of many devices to a per cent, which is added."""
+    L = _laplacian(edges, np.ones(edges.n_rows))
     if edges.n_nodes <= DENSE_LIMIT:
-        return float(np.linalg.eigvalsh(_laplacian(edges, np.ones(edges.n_rows)))[-1])
-    L = edges.incidence.T @ edges.incidence
+        return float(np.linalg.eigvalsh(L.toarray())[-1])
     start = np.cos(np.arange(edges.n_nodes) ** 2.0)
     return 1.01 * float(eigsh(L, k=1, which="LA", return_eigenvectors=False, tol=0.01, v0=start)[0])
 
 
-def _laplacian(edges: EdgeDifference, weight: Array) -> Array:
+def _laplacian(edges: EdgeDifference, weight: Array) -> sparse.csr_array:
     D = edges.incidence
-    return np.asarray((D.T @ (D * weight[:, None])).toarray())
+    return sparse.csr_array(D.T @ sparse.diags_array(weight) @ D)

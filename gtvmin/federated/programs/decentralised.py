@@ -9,7 +9,7 @@ import numpy as np
 
 from gtvmin.federated.forms import federated_form
 from gtvmin.federated.local_maps import setup_of, step_surrogate
-from gtvmin.federated.mixed import after_mixing
+from gtvmin.federated.mixed import MOST_PARAMETERS, after_mixing
 from gtvmin.federated.program import Entry, Program, Row, consensus, itself, no_program
 from gtvmin.losses import Quadratic
 from gtvmin.network import FLNetwork
@@ -32,7 +32,10 @@ __all__ = ["ENTRIES", "ROWS"]
 SEVERAL = "several local steps are biased, and so is a constant rate; for quadratic losses see the surrogate"
 HOVERING = "a constant rate: the parameters hover about the solution, which is no consensus"
 FADING = "a fading rate: the limit is exact, and reached as 1/t"
-OTHER_LOSSES = "its program is known, and declared for quadratic, logistic and Huber losses only"
+NOT_DECLARED = (
+    "its program is declared for quadratic, logistic and Huber losses only, and up to "
+    f"{MOST_PARAMETERS} parameters of all devices together"
+)
 
 
 def pulled_together(problem: GTVMin, pairs: tuple[Any, Any, Array], alpha: float, **claims: Any) -> Program:
@@ -59,7 +62,7 @@ def dgd(algorithm: DecentralisedGD, problem: GTVMin) -> Program:
     mixing, eta = state.neighbours, state.eta
     if algorithm.order == "combine-then-adapt":
         return pulled_together(problem, mixing.pairs, 0.5 / eta)
-    return after_mixing(mixing, problem.losses, problem.dim, 1.0 / eta) or no_program(OTHER_LOSSES)
+    return after_mixing(mixing, problem.losses, problem.dim, 1.0 / eta) or no_program(NOT_DECLARED)
 
 
 def agreement(algorithm: Any, problem: GTVMin) -> Program:
@@ -91,7 +94,7 @@ def pd_sgd_surrogate(algorithm: PDSGD, problem: GTVMin) -> Program:
     Q, b = federated_form(problem).local.quadratic()
     steps = zip(Q, b, setup.eta.tolist(), setup.steps.tolist(), strict=True)
     losses = [step_surrogate(*device) for device in steps]
-    return after_mixing(setup.mixing, losses, problem.dim, 1.0) or no_program(OTHER_LOSSES)
+    return after_mixing(setup.mixing, losses, problem.dim, 1.0) or no_program(NOT_DECLARED)
 
 
 def matcha(algorithm: Matcha, problem: GTVMin) -> Program:
@@ -108,7 +111,7 @@ def matcha(algorithm: Matcha, problem: GTVMin) -> Program:
     mixing = Mixing.of(federated_form(problem), drawn.expected)
     mixing.require_semidefinite()
     found = after_mixing(mixing, problem.losses, problem.dim, 1.0 / setup.eta, exact=bool(sure), note=HOVERING)
-    return found or no_program(OTHER_LOSSES)
+    return found or no_program(NOT_DECLARED)
 
 
 def mocha(algorithm: Mocha, problem: GTVMin) -> Program:
