@@ -68,7 +68,7 @@ FAULTS = (
     Fault("SCAFFOLD's server never updates its control", Controlled(wrong="frozen"), (LIMIT, ROUNDS, KEPT)),
     Fault("SCAFFOLD with 1 / epochs for 1 / (eta K)", Controlled(wrong="epochs"), (ROUNDS,)),
     Fault("SCAFFOLD with a stale control of the server", Controlled(wrong="late"), (ROUNDS, KEPT)),
-    Fault("the same, equality to SCAFFOLD not declared", Controlled(wrong="late"), (KEPT,), ("invariants",)),
+    Fault("SCAFFOLD with a stale control, not declared to be SCAFFOLD", Controlled(wrong="late"), (KEPT,), ("invariants",)),
     Fault(
         "SCAFFOLD whose controls start as gradients, its server's at zero",
         Controlled(wrong="warm controls"),
@@ -87,7 +87,7 @@ FAULTS = (
     Fault("gradient tracking started at zero", Tracking("zero"), (LIMIT, ROUNDS, KEPT)),
     Fault("FedAvg with uniform weights, samples claimed", Averaging(wrong="uniform"), (LIMIT, ROUNDS)),
     Fault("FedAvg with five local steps, one claimed", Averaging(wrong="five steps"), (LIMIT, ROUNDS)),
-    Fault("the same, equality to FedAvg not declared", Averaging(wrong="five steps"), (LIMIT,), ()),
+    Fault("FedAvg with five local steps, not declared to be FedAvg", Averaging(wrong="five steps"), (LIMIT,), ()),
     Fault("FedAvg's mean over empty devices", Averaging("uniform", "empty devices"), ("check_empty_device",)),
     Fault("weights of another word than uniform are ignored", Averaging("uniform", "unknown word"), ("check_weights",)),
     Fault("a weight of zero taken for none given", Averaging(wrong="or one"), ("check_zero_weight",)),
