@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_federated"]
 
-COLOURS = ("#22303c", "#d1495b", "#2a7f9e", "#e0a030", "#4f8a5b", "#8a5a9e", "#8c6d53", "#7a8791")
+MANY = 5
+"""Runs beyond which the legend is in small print."""
+COLOURS = (
+    *("#22303c", "#d1495b", "#2a7f9e", "#e0a030", "#4f8a5b", "#8a5a9e"),
+    *("#8c6d53", "#9aa5ae", "#9ad1e3", "#f2a7b0", "#b5cf6b", "#1f3fbf"),
+)
 LEAST = 1e-16
 """Where the vertical axis ends: below it nobody cares, though gaps can be had much smaller."""
 NAMES = {
@@ -78,7 +83,8 @@ def plot_federated(
         drawn = np.isfinite(gaps) & (gaps > 0) & (steps > 0)
         colour = COLOURS[k % len(COLOURS)]
         style = "-" if run.program.exact else (0, (4, 2))  # a bias ends on a floor
-        axes.plot(steps[drawn], gaps[drawn], ls=style, color=colour, lw=1.6, label=label)
+        shown = label if drawn.any() else f"{label}: none"  # such as gradients of an algorithm that minimises exactly
+        axes.plot(steps[drawn], gaps[drawn], ls=style, color=colour, lw=1.6, label=shown)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylim(bottom=max(axes.get_ylim()[0], LEAST))
@@ -88,7 +94,7 @@ def plot_federated(
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if labelled:
-        axes.legend(frameon=False)
+        axes.legend(edgecolor="none", framealpha=0.6, fontsize="small" if len(labelled) > MANY else None)
     if title:
         axes.set_title(title, loc="left", color=INK)
     return axes
