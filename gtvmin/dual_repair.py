@@ -8,6 +8,8 @@ repaired U gives a valid bound.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from gtvmin.linear_conditions import SPAN_TOLERANCE, row_metrics, satisfy_span, span_residual, violations
@@ -67,8 +69,13 @@ def zero_dual(form: StandardForm) -> DualPoint:
     return dual_value(form, U), U
 
 
-def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> tuple[DualPoint, int]:
-    """Best of the repairs of U, of the zero dual and of a known one, and how many products with K they cost."""
+def best_dual(
+    form: StandardForm, U: Duals, known: DualPoint | None = None, enough: float = np.inf
+) -> tuple[DualPoint, int]:
+    """Best of the repairs of U, of the zero dual and of a known one, and how many products with K they cost.
+
+    The cheapest repairs come first, and no more are tried once one proves ``enough``.
+    """
     zero = zero_dual(form)
     best = zero if known is None else max(zero, known, key=_value)
     inside = _pull_in(form, U)
@@ -76,29 +83,38 @@ def best_dual(form: StandardForm, U: Duals, known: DualPoint | None = None) -> t
     if form.quadratic.full_span.all() or not violations(form, inside).any():
         return max(best, (dual_value(form, inside), inside), key=_value), 1
     anchor = zero if np.isfinite(zero[0]) else best
-    least_squares, cost = satisfy_span(form, inside, row_metrics(form))
-    candidates = [least_squares]
-    if not _in_domain(form, least_squares):
-        face, used = _along_faces(form, inside)
+    start, cost = best, 0
+    candidates: list[Duals] = []
+    for candidate, used in _repairs(form, inside):
         cost += used
-        alternated = least_squares
-        for _ in range(ALTERNATIONS):
-            moved = tuple(
-                dual + OVERSHOOT * (term.function.project_domain(dual) - dual)
-                for term, dual in zip(form.terms, alternated, strict=True)
-            )
-            alternated, used = satisfy_span(form, moved, row_metrics(form))
-            cost += used
-        candidates += [face, alternated]
-    start = best
-    for candidate in candidates:
+        candidates.append(candidate)
         best = max(best, _best_between(form, anchor, candidate), key=_value)
+        if best[0] >= enough:
+            return best, cost
     for candidate in candidates:
         best = _better_pulled_in(form, best, candidate)
     if best is start:
         snapped, used = _with_zeros(form, inside)
         best, cost = max(best, _best_between(form, anchor, snapped), key=_value), cost + used
     return best, cost
+
+
+def _repairs(form: StandardForm, inside: Duals) -> Iterator[tuple[Duals, int]]:
+    """Duals that meet the linear conditions and hardly leave their domains, and the products that each cost."""
+    least_squares, cost = satisfy_span(form, inside, row_metrics(form))
+    yield least_squares, cost
+    if _in_domain(form, least_squares):
+        return
+    alternated, cost = least_squares, 0
+    for _ in range(ALTERNATIONS):
+        moved = tuple(
+            dual + OVERSHOOT * (term.function.project_domain(dual) - dual)
+            for term, dual in zip(form.terms, alternated, strict=True)
+        )
+        alternated, used = satisfy_span(form, moved, row_metrics(form))
+        cost += used
+    yield alternated, cost
+    yield _along_faces(form, inside)
 
 
 def _with_zeros(form: StandardForm, U: Duals) -> tuple[Duals, int]:

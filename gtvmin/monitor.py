@@ -23,6 +23,8 @@ AIM = 0.95
 # the tolerance, and so many times the iterations done since better duals came from there.
 SETTLED = 1e-3
 REPAIR_PATIENCE = 4
+# Repairs that leave this share of the tolerance are good enough.
+ENOUGH = 0.9
 # Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
 CANCELLATION = 1e-9
 
@@ -83,7 +85,9 @@ class GapMonitor:
             or not self._may_repair(iteration, change / abs(primal or 1))
         ):
             return assessment
-        (value, repaired), cost = best_dual(self.form, duals)
+        size = max(abs(self.primal), self.floor)
+        enough = self.primal - ENOUGH * self.tolerance * size if self.tolerance > 0 else np.inf
+        (value, repaired), cost = best_dual(self.form, duals, enough=enough)
         self.repair_cost += cost if cost > 1 else 0
         self._keep_duals(value, repaired)
         return self._assess(Point(W, repaired))

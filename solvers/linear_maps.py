@@ -89,7 +89,7 @@ class EdgeDifference(LinearMap):
 
     def apply(self, W: Array) -> Array:
         """``w_head - w_tail``."""
-        return W[self.head] - W[self.tail]
+        return np.asarray(self.incidence @ W)  # several times faster than fancy indexing
 
     def adjoint(self, V: Array) -> Array:
         """What flows into each device less what flows out."""
