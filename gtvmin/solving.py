@@ -66,7 +66,8 @@ def _one_thin_factor(form: StandardForm) -> bool:
 
     norm = form.coupling.norm
     euclidean = norm is not None and norm[1] == 2.0
-    return euclidean and isotropic_curvature(form) is not None and factor_is_cheap(*form.edges.ends, form.n_nodes)
+    edges = form.edges
+    return euclidean and isotropic_curvature(form) is not None and factor_is_cheap(edges.tail, edges.head, form.n_nodes)
 
 
 def solve(

@@ -57,17 +57,3 @@ def test_the_documentation_shows_the_table() -> None:
     shown = text.partition("<!-- table -->")[2].partition("<!-- end of table -->")[0].strip().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")][:4] for line in shown[2:]]
     assert cells == [[row.title, f"`{name_of(row.algorithm)}`", row.limit, row.declared] for row in rows()]
-
-
-def test_pages_are_of_algorithms_and_show_their_pictures() -> None:
-    pages = sorted((PAGE.parent / "federated").glob("*.md"))
-    assert len(pages) >= 5
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert page.stem in entries()
-        assert f'"{page.stem}"' in text
-        assert f"federated_{page.stem}.png" in text
-        assert (PAGE.parent / "images" / f"federated_{page.stem}.png").exists()
-        for part in ("Problem solved", "Update", "Assumptions", "Parameters", "What it sends", "When to use it"):
-            assert f"**{part}.**" in text, (page.name, part)
-        assert f"federated/{page.name}" in PAGE.read_text(encoding="utf-8")
