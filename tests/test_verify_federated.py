@@ -17,7 +17,9 @@ from gtvmin.solvers.federated.fed_avg import FedAvg
 from gtvmin.solvers.federated.fed_dc import FedDC
 from gtvmin.solvers.federated.p_fed_me import PFedMe
 from gtvmin.solvers.federated.participation import Bernoulli
+from gtvmin.solvers.federated.prox_skip import ProxSkip
 from gtvmin.solvers.federated.scaffold import Scaffold
+from gtvmin.solvers.standard_form import Point
 from gtvmin.verify import (
     FEDERATED_CHECKS,
     algorithm_under_test,
@@ -94,6 +96,37 @@ def test_affine_limits_are_those_of_long_runs() -> None:
     assert "affine" not in random.how
     assert random.settled
     assert np.abs(limit.W - random.W).max() < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_that_differ_seldom_are_not_taken_for_affine(seed: int) -> None:
+    """ProxSkip communicates in one of twenty rounds: the map of the others leads each device to its own minimiser."""
+    tested = algorithm_under_test(ProxSkip("uniform", probability=0.05, seed=seed))
+    assert "affine" not in tested.limit(BY_NAME["federated_squares"].problem()).how
+    assert check_solver(tested, [BY_NAME["federated_squares"]], checks=["check_limit"]).ok
+
+
+class Bare:
+    """Gradient descent with a dictionary for a state, without a list of variables."""
+
+    solves = "consensus"
+
+    def init(self, form: Any, start: Any) -> dict[str, Any]:
+        return {"w": np.zeros(form.dim) if start is None else start.W.mean(axis=0)}
+
+    def step(self, form: Any, state: dict[str, Any]) -> dict[str, Any]:
+        W = np.tile(state["w"], (form.n_nodes, 1))
+        return {"w": state["w"] - 0.5 / form.local.smoothness.max() * form.local.gradient(W).mean(axis=0)}
+
+    def point(self, form: Any, state: dict[str, Any]) -> Any:
+        return Point(np.tile(state["w"], (form.n_nodes, 1)))
+
+
+def test_states_of_any_kind_are_run() -> None:
+    report = check_solver(Bare, [PAIR, BY_NAME["federated_squares"]])
+    assert report.ok, str(report)
+    passed = {row.check for row in report.results if row.outcome == "passed"}
+    assert passed >= {"check_limit", "check_start", "check_empty_device", "check_states", "check_repeatable"}
 
 
 def test_what_runs_away_is_named() -> None:

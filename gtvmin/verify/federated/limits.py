@@ -25,6 +25,8 @@ STILL = 1e-13
 """Relative change of the models over so many rounds that is rounding."""
 FOLLOWED = 6
 """Rounds that the map has to reproduce: another draw is another map."""
+STAYED = 200
+"""Rounds over which the limit has to stay where it is: draws may be rare."""
 KEPT = 1e-6
 """Distance from one of an eigenvalue that belongs to a quantity which rounds keep."""
 UNSTABLE = 1e-9
@@ -65,8 +67,9 @@ def limit_of(algorithm: Any, form: StandardForm, start: Point | None) -> Limit:
         if variables and is_dataclass(state) and "quadratic" in form.local.capabilities:
             moving = _moving(algorithm, form, state, variables)
             found = _affine(moving, form, state)
-            if found is not None:
-                return _at_rest(moving, form, state, found)
+            limit = None if found is None else _at_rest(moving, form, state, found)
+            if limit is not None:
+                return limit
         return _by_rounds(algorithm, form, state, variables)
 
 
@@ -98,8 +101,8 @@ def _affine(algorithm: Any, form: StandardForm, state: Any) -> AffineRound | Non
     return found
 
 
-def _at_rest(algorithm: Any, form: StandardForm, state: Any, found: AffineRound) -> Limit:
-    """The fixed point of an affine map, if it attracts."""
+def _at_rest(algorithm: Any, form: StandardForm, state: Any, found: AffineRound) -> Limit | None:
+    """The fixed point of an affine map, if it attracts; None if later rounds have another map."""
     values = found.eigenvalues
     moving = values[np.abs(values - 1.0) > KEPT]
     radius = float(np.abs(moving).max(initial=0.0))
@@ -113,7 +116,12 @@ def _at_rest(algorithm: Any, form: StandardForm, state: Any, found: AffineRound)
     elif rest > AFFINE * (1.0 + np.abs(x).max(initial=0.0)):
         runaway = "rounds have no fixed point: a part of the state grows by as much in every round"
         runaway += _largest(algorithm, state, np.abs(found.A @ x + found.b - x))
-    W = np.asarray(algorithm.point(form, unpack(algorithm, state, x)).W, dtype=float)
+    now = unpack(algorithm, state, x)
+    W = np.asarray(algorithm.point(form, now).W, dtype=float)
+    for _ in range(0 if runaway else STAYED):
+        now = algorithm.step(form, now)
+    if not np.abs(algorithm.point(form, now).W - W).max() <= AFFINE * (1.0 + np.abs(W).max()):
+        return None
     return Limit(W, f"the affine map of a round, spectral radius {radius:.4g}", runaway=runaway)
 
 
