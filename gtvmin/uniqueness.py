@@ -30,6 +30,9 @@ def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
     """
     form = lowered.solver_form
     component = _components(form)
+    full = np.bincount(component, form.quadratic.full_span) > 0
+    if full.all():  # one device is enough to determine a component
+        return np.zeros(lowered.form.n_nodes, dtype=bool)
     seen = _seen_by_losses(form, component)
     free = np.linalg.eigvalsh(seen)[:, 0] < TOLERANCE
     if free.any() and not all(isinstance(term.map, EdgeDifference) for term in form.couplings):

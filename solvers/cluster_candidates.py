@@ -83,7 +83,8 @@ class ClusterCandidates:
         yield Point(W)
         settled = abs(groups.count - self.last_count) <= self.same * groups.count
         self.last_count = groups.count
-        if settled and iteration >= self.next_flow:
+        distinct = bool(reduced.lengths(found).all())  # the flow between groups has a direction
+        if settled and distinct and iteration >= self.next_flow:
             flow = self._flow(groups, reduced, found, U)
             self.next_flow, self.share = PATIENCE * iteration, FITTING_SHARE if flow.fits else WORK_SHARE
             if not flow.fits:

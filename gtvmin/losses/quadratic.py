@@ -23,6 +23,9 @@ EPS = float(np.finfo(float).eps)
 # part in is charged as rounding; if they counted, the rounding of a gradient over their curvature would be larger.
 RANK_TOLERANCE = 1e-12
 SPAN_TOLERANCE = 1e-10
+# Inverse triangles of no larger size are as good as singular values; and Q_i itself serves for proximal maps if the
+# units of its columns differ by no more than this factor (its logarithm).
+SAFE_SIZE, LOG_UNITS = 1e3, float(np.log(1e3))
 
 
 class QuadraticBlocks(SquaredRows):
@@ -60,8 +63,7 @@ class QuadraticBlocks(SquaredRows):
 
         From the rows: Q_i itself has lost half of the digits of the small ones.
         """
-        diagonal = np.einsum("ijj->ij", self.gram)
-        scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scale = self._scale
         _, sigma, right = np.linalg.svd(self._triangles[:, :, : self.dim] * scale[:, None, :])
         return scale, sigma[:, ::-1] ** 2, np.swapaxes(right[:, ::-1], 1, 2)
 
@@ -76,9 +78,39 @@ class QuadraticBlocks(SquaredRows):
         values = self._spectrum[1]
         return np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
 
-    @property
+    @cached_property
+    def _root(self) -> Array:
+        """Matrices ``G_i`` with ``G_i^T G_i = Q_i^+``, in the scales that give Q_i a unit diagonal."""
+        if self._safe is not None:
+            return self._safe
+        _, _, vectors = self._spectrum
+        return np.sqrt(self._inverse)[:, :, None] * np.swapaxes(vectors, 1, 2)
+
+    @cached_property
+    def _scale(self) -> Array:
+        """``1 / sqrt(Q_ijj)``."""
+        diagonal = np.einsum("ijj->ij", self.gram)
+        return np.asarray(1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+
+    @cached_property
+    def _safe(self) -> Array | None:
+        """Inverses of the transposed triangles of the rows with columns of unit length, if none is near to singular.
+
+        An inverse of moderate size proves full rank without singular values, which cost ten times as much.
+        """
+        scaled = self._triangles[:, :, : self.dim] * self._scale[:, None, :]
+        if (np.abs(np.einsum("ijj->ij", scaled)) * SAFE_SIZE < 1.0).any():
+            return None
+        inverse = np.linalg.inv(scaled)
+        if (np.einsum("ijk,ijk->i", inverse, inverse) > SAFE_SIZE**2).any():
+            return None
+        return np.ascontiguousarray(np.swapaxes(inverse, 1, 2))
+
+    @cached_property
     def full_span(self) -> NDArray[np.bool_]:
         """Whether Q_i has full rank."""
+        if self._safe is not None:
+            return np.ones(self.n_rows, dtype=bool)
         return np.asarray(self._positive.all(axis=1))
 
     @cached_property
@@ -105,6 +137,9 @@ class QuadraticBlocks(SquaredRows):
 
     def affine_prox(self, step: Array) -> tuple[Array, Array]:
         """``(I + step_i Q_i)^{-1}``, and that times ``step_i b_i``."""
+        if self._safe is not None and float(np.ptp(np.log(self._scale), axis=1).max(initial=0.0)) < LOG_UNITS:
+            matrix = np.linalg.inv(np.eye(self.dim) + step[:, None, None] * self.gram)
+            return matrix, (matrix @ (step[:, None] * self.linear)[:, :, None])[:, :, 0]
         sigma, right, targets = self._rotated
         shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
         matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
@@ -126,11 +161,15 @@ class QuadraticBlocks(SquaredRows):
 
     def _squared_dual_norm(self, R: Array) -> Array:
         """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
-        scale, _, vectors = self._spectrum
-        rotated = np.einsum("ijk,ij->ik", vectors, scale * R)
-        return np.asarray((self._inverse * rotated**2).sum(axis=1))
+        rotated = (self._root @ (self._scale * R)[:, :, None])[:, :, 0]
+        return np.asarray(np.einsum("ij,ij->i", rotated, rotated))
 
-    def _onto_range(self, deficient: NDArray[np.int64], V: Array) -> Array:
+    @cached_property
+    def _deficient(self) -> NDArray[np.int64]:
+        """Devices whose Q_i lacks full rank."""
+        return np.flatnonzero(~self.full_span)
+
+    def _onto_range(self, V: Array) -> Array:
         """Projection of rows of deficient devices onto the range of Q_i.
 
         Through a basis of the range: its rounding lies in the range too, however little of the row does.
@@ -141,22 +180,23 @@ class QuadraticBlocks(SquaredRows):
     def complement(self, V: Array) -> Array:
         """Component of every row in the null space of Q_i."""
         out = np.zeros_like(V)
-        deficient = np.flatnonzero(~self.full_span)
-        out[deficient] = V[deficient] - self._onto_range(deficient, V[deficient])
+        deficient = self._deficient
+        if len(deficient):
+            out[deficient] = V[deficient] - self._onto_range(V[deficient])
         return out
 
     def project_dual(self, S: Array) -> Array:
         """Projection of every row onto ``c_i`` plus the range of Q_i."""
-        out = np.array(S, dtype=float)
-        deficient = np.flatnonzero(~self.full_span)
-        tilt = self.tilt[deficient]
-        out[deficient] = tilt + self._onto_range(deficient, out[deficient] - tilt)
+        out, deficient = np.array(S, dtype=float), self._deficient
+        if len(deficient):
+            tilt = self.tilt[deficient]
+            out[deficient] = tilt + self._onto_range(out[deficient] - tilt)
         return out
 
     @cached_property
     def _range_basis(self) -> Array:
         """Orthonormal columns that span the range of Q_i, then zeros, for the devices where it is not everything."""
-        deficient = np.flatnonzero(~self.full_span)
+        deficient = self._deficient
         scale, _, vectors = (part[deficient] for part in self._spectrum)
         null = ~self._positive[deficient]
         # null(Q) = diag(s) null(diag(s) Q diag(s)); the left singular vectors beyond its rank span its complement
@@ -166,6 +206,8 @@ class QuadraticBlocks(SquaredRows):
 
     def _outside(self, S: Array) -> NDArray[np.bool_]:
         """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
+        if not len(self._deficient):
+            return np.zeros(len(S), dtype=bool)
         off = np.linalg.norm(S - self.project_dual(S), axis=1)
         size = np.linalg.norm(S, axis=1) + np.linalg.norm(self.tilt, axis=1)
         return np.asarray(off > SPAN_TOLERANCE * size)
@@ -183,30 +225,32 @@ class QuadraticBlocks(SquaredRows):
         """
         value = 0.5 * self._squared_dual_norm(self.gradient(W) - S)
         if not self.full_span.all():
-            seen = np.einsum("rj,rj->r", self.X, self.complement(W)[self.owner])
+            seen = self._products(self.X, self.complement(W))
             value = (np.sqrt(value) + np.sqrt(self._sum_rows(self.weight * seen**2))) ** 2
         return np.where(self._outside(S), np.inf, value)
 
     def rounding(self, W: Array, S: Array) -> Array:
         """First-order effect of the rounding in ``gradient(W) - s`` and in Q_i on :meth:`fenchel_young`."""
-        rows = np.abs(np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner]))) + np.abs(self.y)
+        rows = self._products(np.abs(self.X), np.abs(W)) + np.abs(self.y)
         size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + self.tilt_size
         units = (self.dim + self.counts + 4) * EPS
         error = self._squared_dual_norm(units[:, None] * size)
         force = self.gradient(W) - S
         gap = self._squared_dual_norm(force)
         # r^T Q^+ r changes by x^T dQ x with x = Q^+ r, in the scales of the unit diagonal
-        scale, values, vectors = self._spectrum
-        rotated = np.einsum("ijk,ij->ik", vectors, scale * force)
-        length = np.linalg.norm(self._inverse * rotated, axis=1)
-        of_matrix = units * length * (values[:, -1] * length + np.linalg.norm(rotated, axis=1))
+        scaled = self._scale * force
+        length = np.linalg.norm(self._multiply_inverse(scaled), axis=1)
+        of_matrix = units * length * (self._largest * length + np.linalg.norm(scaled, axis=1))
         return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
     def linear_rounding(self, S: Array) -> Array:
         """Rounding of the linear terms as sums, and the slope in directions that are taken for null."""
+        linear = np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1))
+        if not len(self._deficient):
+            return linear
         residual = self._residual(self.conjugate_gradient(S))
         lost = self._sum_rows((2.0 * self.weight * residual)[:, None] * self._null_rows)
-        return np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1) + np.linalg.norm(lost, axis=1))
+        return np.asarray(linear + np.linalg.norm(lost, axis=1))
 
     @cached_property
     def _null_rows(self) -> Array:
@@ -224,6 +268,16 @@ class QuadraticBlocks(SquaredRows):
 
     def conjugate_gradient(self, S: Array) -> Array:
         """``Q^+ (s + b)``."""
-        scale, _, vectors = self._spectrum
-        rotated = self._inverse * np.einsum("ijk,ij->ik", vectors, scale * (S + self.linear))
-        return np.asarray(scale * np.einsum("ijk,ik->ij", vectors, rotated))
+        return self._scale * self._multiply_inverse(self._scale * (S + self.linear))
+
+    def _multiply_inverse(self, scaled: Array) -> Array:
+        """The pseudo-inverse of Q_i times vectors, both in the scales of the unit diagonal."""
+        root = self._root
+        return np.asarray((np.swapaxes(root, 1, 2) @ (root @ scaled[:, :, None]))[:, :, 0])
+
+    @property
+    def _largest(self) -> Array:
+        """At least the largest eigenvalue of Q_i in the scales of the unit diagonal, if not much more."""
+        if self._safe is not None:
+            return np.full(self.n_rows, float(self.dim))
+        return self._spectrum[1][:, -1]

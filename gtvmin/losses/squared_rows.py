@@ -97,14 +97,35 @@ class SquaredRows(BlockFunction):
 
     def _sum_rows(self, values: Array) -> Array:
         """Sum values (R,) or (R, k) over the rows of each device."""
+        if self._count:
+            return np.asarray(values.reshape(self.n_rows, self._count, *values.shape[1:]).sum(axis=1))
         starts = np.append(0, np.cumsum(self.counts))
         padded = np.concatenate([values, np.zeros((1, *values.shape[1:]))])
         sums = np.add.reduceat(padded, starts[:-1], axis=0)
         sums[self.counts == 0] = 0.0
         return np.asarray(sums)
 
+    @cached_property
+    def _count(self) -> int:
+        """Number of rows of every device, if all have the same number; else zero."""
+        count = int(self.counts[0]) if self.n_rows else 0
+        return count if bool((self.counts == count).all()) else 0
+
+    def _products(self, X: Array, W: Array) -> Array:
+        """``x_r^T w_owner(r)`` for the rows of all devices."""
+        if self._count:
+            return np.asarray((X.reshape(self.n_rows, self._count, self.dim) @ W[:, :, None]).ravel())
+        return np.asarray(np.einsum("rj,rj->r", X, np.take(W, self.owner, axis=0)))
+
+    def _combinations(self, coefficients: Array) -> Array:
+        """``sum_r c_r x_r`` over the rows of each device."""
+        if self._count:
+            weights = coefficients.reshape(self.n_rows, 1, self._count)
+            return np.asarray((weights @ self.X.reshape(self.n_rows, self._count, self.dim))[:, 0])
+        return self._sum_rows(coefficients[:, None] * self.X)
+
     def _residual(self, W: Array) -> Array:
-        return np.asarray(np.einsum("rj,rj->r", self.X, W[self.owner]) - self.y)
+        return self._products(self.X, W) - self.y
 
     def value(self, W: Array) -> Array:
         """Weighted sums of squares."""
@@ -113,7 +134,7 @@ class SquaredRows(BlockFunction):
 
     def gradient(self, W: Array) -> Array:
         """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
-        return self._sum_rows((2.0 * self.weight * self._residual(W))[:, None] * self.X) + self.tilt
+        return self._combinations(2.0 * self.weight * self._residual(W)) + self.tilt
 
     def _equal_counts(self, rows: Array) -> Iterator[tuple[slice | NDArray[np.int64], Array]]:
         """Devices with the same number m >= 1 of rows, and these rows (k, m, ...) of an array, for each m."""
@@ -138,7 +159,7 @@ class SquaredRows(BlockFunction):
     @cached_property
     def linear(self) -> Array:
         """``b_i``, minus the gradient at zero, shape (n_rows, dim)."""
-        return self._sum_rows((2.0 * self.weight * self.y)[:, None] * self.X) - self.tilt
+        return self._combinations(2.0 * self.weight * self.y) - self.tilt
 
     @cached_property
     def constant(self) -> Array:
@@ -152,7 +173,7 @@ class SquaredRows(BlockFunction):
     def value_rounding(self, W: Array) -> Array:
         """First-order effect of the rounding of the residuals, and that of the sums."""
         residual = np.abs(self._residual(W))
-        rows = np.einsum("rj,rj->r", np.abs(self.X), np.abs(W[self.owner])) + np.abs(self.y)
+        rows = self._products(np.abs(self.X), np.abs(W)) + np.abs(self.y)
         squares = self._sum_rows(self.weight * residual * (2.0 * rows + residual))
         linear = np.einsum("ij,ij->i", self.tilt_size, np.abs(W)) + np.abs(self.offset)
         return np.asarray((self.dim + self.counts + 4) * EPS * (squares + linear))
