@@ -139,7 +139,8 @@ class QuadraticBlocks(SquaredRows):
         """``(I + step_i Q_i)^{-1}``, and that times ``step_i b_i``."""
         if self._safe is not None and float(np.ptp(np.log(self._scale), axis=1).max(initial=0.0)) < LOG_UNITS:
             matrix = np.linalg.inv(np.eye(self.dim) + step[:, None, None] * self.gram)
-            return matrix, (matrix @ (step[:, None] * self.linear)[:, :, None])[:, :, 0]
+            offset = matrix @ (step[:, None] * self.linear)[:, :, None]
+            return np.asarray(matrix, dtype=float), np.asarray(offset[:, :, 0], dtype=float)
         sigma, right, targets = self._rotated
         shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
         matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
