@@ -21,6 +21,7 @@ from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.form import aggregation_weights
 from gtvmin.solvers.federated.local_steps import descend
 from gtvmin.solvers.federated.minibatch import Minibatch
+from gtvmin.solvers.federated.participation import Cyclic
 from gtvmin.solvers.federated.step_sizes import StepSizeWarning
 from gtvmin.solvers.federated.streams import device_keys
 from gtvmin.solvers.standard_form import Point
@@ -214,8 +215,19 @@ class Pair:
 def test_divergence_of_a_hidden_variable_is_seen() -> None:
     with pytest.warns(ConvergenceWarning, match="'hidden' grows without bound"):
         run = gtv.federate(problem_q(), HiddenRunaway(), rounds=500)
-    assert run.rounds < 130
+    assert run.rounds < 150
     assert gtv.federate(problem_q(), FedGD(), rounds=500).status is gtv.Status.COMPLETED
+
+
+def test_a_late_device_of_another_scale_is_no_divergence() -> None:
+    """Nineteen devices agree about, one of them is a million times as far away, and is heard in round 15."""
+    points = 1e-2 * np.random.default_rng(0).normal(size=(20, 2))
+    points[15] = [1e4, 0.0]
+    losses = [gtv.SquaredDistance(point) for point in points]
+    settings = {"weights": "uniform", "participation": Cyclic(1), "eta": 0.1}
+    run = gtv.federate(losses, "scaffold", rounds=4000, **settings)
+    assert run.status is gtv.Status.COMPLETED
+    assert np.allclose(run.model, points.mean(axis=0), rtol=1e-10)
 
 
 def test_steps_outside_the_bound_are_warned_about_with_the_bound() -> None:

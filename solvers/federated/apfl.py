@@ -117,6 +117,8 @@ class APFL:
         if given.shape not in ((), (form.n_nodes,)):
             raise ValueError(f"mixture must be a number or {form.n_nodes} of them, one a device")
         mixture = np.array(np.broadcast_to(given, (form.n_nodes,)))
+        if not (average.setup.steps > 0).all():
+            raise ValueError("local_steps must be at least 1: a device's own part moves by them")
         V = starting_arrays(form, start)[0]
         return APFLState(average.model, V, mixture, 0, average.counts, average.setup)
 

@@ -108,7 +108,7 @@ class Ditto:
         eta = step_sizes("eta_personal", self.eta_personal, bound, "2 / (L_i + lam)", form.n_nodes)
         eta = 0.5 * eta if self.eta_personal is None else eta
         V = starting_arrays(form, start)[0]
-        steps = local_steps(form, self.personal_steps)
+        steps = local_steps(form, self.personal_steps, name="personal_steps", least=1)
         return DittoState(average.model, V, 0, average.counts, average.setup, eta, steps)
 
     def step(self, form: StandardForm, state: DittoState) -> DittoState:

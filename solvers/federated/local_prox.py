@@ -58,7 +58,7 @@ class LocalProx:
         rate = step_sizes("eta", eta, smoothness_bound(form, mu), "2 / (L_i + mu)", n)
         if eta is None:
             rate = np.full(n, 0.5 * rate.min())
-        return cls(mu, None, rate, local_steps(form, steps))
+        return cls(mu, None, rate, local_steps(form, steps, least=1))
 
     def __call__(self, form: StandardForm, V: Array, start: Array) -> Array:
         """The maps at the rows of V; gradient steps start at those of ``start``."""

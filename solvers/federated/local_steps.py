@@ -21,11 +21,19 @@ LocalSteps = int | Sequence[int]
 """Number of local steps: the same for all devices, or one a device."""
 
 
-def local_steps(form: StandardForm, steps: LocalSteps) -> IntArray:
-    """Number of local steps of every device, (n_nodes,)."""
+def local_steps(form: StandardForm, steps: LocalSteps, *, name: str = "local_steps", least: int = 0) -> IntArray:
+    """Number of local steps of every device, (n_nodes,).
+
+    Raises
+    ------
+    ValueError
+        If they are not numbers of at least ``least``, one a device, and not all zero.
+    """
     counts = np.broadcast_to(np.asarray(steps), (form.n_nodes,)) if np.ndim(steps) == 0 else np.asarray(steps)
-    if counts.shape != (form.n_nodes,) or (counts != counts.astype(np.int64)).any() or (counts < 0).any():
-        raise ValueError(f"local_steps must be a number >= 0 or {form.n_nodes} of them, one a device, got {steps!r}")
+    if counts.shape != (form.n_nodes,) or (counts != counts.astype(np.int64)).any() or (counts < least).any():
+        raise ValueError(f"{name} must be a number >= {least} or {form.n_nodes} of them, one a device, got {steps!r}")
+    if not counts.any():
+        raise ValueError(f"{name} are zero at every device: no model would ever change")
     return counts.astype(np.int64)
 
 

@@ -59,6 +59,8 @@ class Minibatch:
         per_epoch = np.maximum(counts // taken, 1) if self.order == "epochs" else np.ones_like(counts)
         epoch, place = np.divmod(round * steps + step, per_epoch)
         shuffled = _shuffled(data, keys, epoch)
+        if not len(shuffled):
+            return np.full(inside.shape, -1)
         position = first[:, None] + place[:, None] * self.size + slots
         return np.where(inside, shuffled[np.where(inside, position, 0)], -1)
 

@@ -111,7 +111,7 @@ class PFedMe:
         eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
         prox = form.local.prox_operator(np.full(n, 1.0 / self.lam))
         expected = None if self.aggregation == "renormalised" else self.participation.expected(p)
-        steps = local_steps(form, self.local_rounds)
+        steps = local_steps(form, self.local_rounds, name="local_rounds")
         setup = PFedMeSetup(p, prox, eta, steps, device_keys(form, self.seed), expected)
         return PFedMeState(starting_model(form, start, p), 0, np.zeros(n), setup)
 

@@ -14,6 +14,7 @@ __all__ = ["DivergenceWatch"]
 
 # Moves of a stable iteration do not outgrow the first ones by this factor, those of an unstable one do within rounds.
 GROWTH = 1e4
+FURTHER_GROWTH = 10.0
 FIRST_MOVES = 10
 # A state at its fixed point moves by its rounding only.
 NOISE = 1e-9
@@ -23,7 +24,8 @@ class DivergenceWatch:
     """Looks at all variables of a state: control variates can run away long before the model does.
 
     A variable diverges if it is not finite, or if it moves in a round by 10,000 times the largest of its first ten
-    moves and by more than a billionth of its size.
+    moves and by more than a billionth of its size, and later by ten times the largest of the ten moves from that one
+    on: once may be a device of another scale that takes part for the first time.
 
     Parameters
     ----------
@@ -36,6 +38,7 @@ class DivergenceWatch:
         self.last: dict[str, Array] = {}
         self.first_move = dict.fromkeys(self.variables, 0.0)
         self.moves = dict.fromkeys(self.variables, 0)
+        self.jumped = dict.fromkeys(self.variables, False)
         self.runaway: str | None = None
 
     def __call__(self, state: Any, iteration: int) -> Status | None:
@@ -56,4 +59,10 @@ class DivergenceWatch:
         if self.moves[name] < FIRST_MOVES:
             self.moves[name] += 1
             self.first_move[name] = max(self.first_move[name], move)
-        return not move <= GROWTH * self.first_move[name]
+        if move <= (FURTHER_GROWTH if self.jumped[name] else GROWTH) * self.first_move[name]:
+            return False
+        if self.jumped[name] or not np.isfinite(move):
+            return True
+        self.jumped[name] = True
+        self.moves[name], self.first_move[name] = 1, move
+        return False

@@ -1,0 +1,49 @@
+"""Numbers of local steps that a declared program would not hold for, and minibatches where nobody has data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gtvmin as gtv
+from federated_problems import N, problem_q
+from gtvmin.solvers.federated.minibatch import Minibatch
+
+SOME_REST = [1] * (N - 1) + [0]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("fedavg", {"local_steps": 0}),
+        ("fedprox", {"mu": 1.0, "local_steps": 0}),
+        ("pfedme", {"lam": 1.0, "local_rounds": 0}),
+        ("apfl", {"local_steps": SOME_REST}),
+        ("ditto", {"lam": 1.0, "personal_steps": SOME_REST}),
+        ("feddyn", {"local_steps": SOME_REST}),
+        ("feddr", {"local_steps": SOME_REST}),
+        ("fedsplit", {"local_steps": SOME_REST}),
+    ],
+)
+def test_steps_that_would_leave_models_where_they_are_are_refused(name: str, settings: dict[str, Any]) -> None:
+    setting = next(key for key in settings if key not in ("mu", "lam"))
+    with pytest.raises(ValueError, match=rf"{setting} (must be|are zero)"):
+        gtv.federate(problem_q(), name, rounds=1, weights="uniform", **settings)
+
+
+def test_devices_without_local_steps_leave_fedavgs_program() -> None:
+    """They have no weight in its limit: the minimiser of the others' losses, by the normal equations."""
+    losses = [gtv.SquaredError([[1.0]], [y]) for y in (0.0, 3.0, 9.0)]
+    run = gtv.federate(losses, "fedavg", rounds=200, weights=[1, 2, 3], local_steps=[1, 1, 0], eta=0.5)
+    assert run.model == pytest.approx([2.0], rel=1e-10)
+    assert run.program.exact
+    assert run.certificate.holds(1e-10)
+
+
+@pytest.mark.parametrize("order", ["replacement", "fresh", "epochs"])
+def test_minibatches_leave_losses_without_data_whole(order: str) -> None:
+    losses = [gtv.SquaredDistance([0.0]), gtv.SquaredDistance([3.0])]
+    settings = {"weights": [1, 2], "batch": Minibatch(2, order), "eta": 0.2}
+    assert np.allclose(gtv.federate(losses, "fedavg", rounds=200, **settings).model, 2.0)
