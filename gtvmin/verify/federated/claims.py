@@ -10,15 +10,15 @@ import numpy as np
 
 from gtvmin.federated.catalogue import entries, name_of, program_of, surrogate_of
 from gtvmin.federated.program import Program, consensus, itself, no_program, star
-from gtvmin.network import FLNetwork
-from gtvmin.penalties import SquaredNorm
-from gtvmin.problem import GTVMin
+from gtvmin.federated.programs.personal import alone
+from gtvmin.solvers.federated.participation import All
 from gtvmin.validation import positive_number
 
 if TYPE_CHECKING:
+    from gtvmin.problem import GTVMin
     from gtvmin.solvers.standard_form import Array
 
-__all__ = ["Claim", "declared_program", "read_claim"]
+__all__ = ["Claim", "declared_program", "read_claim", "same_models"]
 
 STAR = re.compile(r"(?P<personal>personal )?star mu=(?P<mu>\S+)")
 WORDS = ("consensus", "gtvmin", "alone", "none")
@@ -97,14 +97,6 @@ def read_claim(text: str) -> Claim:
     return Claim("star", mu, found["personal"] is not None)
 
 
-def alone(problem: GTVMin) -> Program:
-    """``min L_i(w_i)`` for every device by itself."""
-    nodes = problem.network.nodes
-    losses = dict(zip(nodes, problem.losses, strict=True))
-    network = FLNetwork.from_edges([], nodes=nodes)
-    return itself(GTVMin(network, losses, penalty=SquaredNorm(), alpha=0.0, dim=problem.dim))
-
-
 def declared_program(algorithm: Any, problem: GTVMin) -> Program:
     """The program that an algorithm of the package, or one with a method ``program(problem)``, declares.
 
@@ -128,8 +120,6 @@ def declared_program(algorithm: Any, problem: GTVMin) -> Program:
 
 def settles(algorithm: Any) -> bool:
     """Whether all devices and data points take part in every round."""
-    from gtvmin.solvers.federated.participation import All
-
     return getattr(algorithm, "batch", None) is None and isinstance(getattr(algorithm, "participation", All()), All)
 
 

@@ -113,7 +113,7 @@ class AlgorithmUnderTest:
             raise CapabilityError(f"{self.name} needs {', '.join(missing)}")
         with quiet(), refusals(algorithm):
             state = algorithm.init(form, None if start is None else Point(start))
-            algorithm.step(form, state)
+            algorithm.step(form, state)  # settings that do not fit may be noticed in the first round
             return algorithm, form, state
 
     def models(
