@@ -11,7 +11,8 @@ import numpy as np
 
 from .cluster_flow import ClusterFlow, Conditions, cluster_flow
 from .linear_maps import Array
-from .polish import Groups, NormNetwork, group, polish
+from .norm_network import Groups, NormNetwork, group
+from .polish import polish
 from .standard_form import Point, StandardForm
 
 __all__ = ["ClusterCandidates"]
