@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gtvmin as gtv
 from federated_problems import DIM, NAMES, N, form_of, gradients, problem_l, problem_q
+from gtvmin.federated.forms import label_identity
 from gtvmin.solvers.federated.fed_avg import FedAvg
 from gtvmin.solvers.federated.form import aggregation_weights
 from gtvmin.solvers.federated.minibatch import Minibatch
@@ -45,6 +46,21 @@ def test_streams_belong_to_labels() -> None:
     rows = batch.rows(small.data, device_keys(small, 7), 2, 1, 4) - small.data.starts[:-1, None]
     moved = batch.rows(large.data, device_keys(large, 7), 2, 1, 4) - large.data.starts[:-1, None]
     assert np.array_equal(rows[::-1], moved[:N])
+
+
+@pytest.mark.parametrize(
+    ("label", "same"),
+    [
+        (frozenset([0, 8]), frozenset([8, 0])),  # equal, in another order
+        (("Oulu", 3), (np.str_("Oulu"), np.int64(3))),
+        ((frozenset([0, 8]), 1.5), (frozenset([8, 0]), np.float64(1.5))),
+    ],
+)
+def test_labels_that_are_equal_have_the_same_streams(label: Any, same: Any) -> None:
+    assert label == same
+    assert repr(label) != repr(same)
+    assert label_identity(label) == label_identity(same)
+    assert label_identity(label) != label_identity(repr(label))
 
 
 def test_random_numbers_are_uniform_and_independent() -> None:

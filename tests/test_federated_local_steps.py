@@ -47,3 +47,12 @@ def test_minibatches_leave_losses_without_data_whole(order: str) -> None:
     losses = [gtv.SquaredDistance([0.0]), gtv.SquaredDistance([3.0])]
     settings = {"weights": [1, 2], "batch": Minibatch(2, order), "eta": 0.2}
     assert np.allclose(gtv.federate(losses, "fedavg", rounds=200, **settings).model, 2.0)
+
+
+def test_gradient_descent_on_the_network_counts_its_data_points() -> None:
+    """Three devices with 2, 3 and 4 data points on a path, two rounds of 4 messages that are sent and received."""
+    losses = [gtv.SquaredError(np.ones((m, 1)), np.arange(m)) for m in (2, 3, 4)]
+    network = gtv.FLNetwork.from_edges([(0, 1), (1, 2)])
+    problem = gtv.GTVMin(network, losses, penalty=gtv.SquaredNorm(), alpha=1.0)
+    last = gtv.federate(problem, "fedgd", rounds=2).history[-1]
+    assert (last.points, last.gradients, last.messages, last.bytes_up) == (18, 6, 16, 64)

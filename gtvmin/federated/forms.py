@@ -77,14 +77,27 @@ def _points(problem: GTVMin) -> DataPoints | ClassPoints | None:
 
 
 def label_identity(label: Hashable) -> int:
-    """A 64-bit number that a label has in every network and every run."""
+    """A 64-bit number that a label has in every network and every run.
+
+    A label of another kind than numbers, strings, and tuples and sets of labels is known by its ``repr``, which must
+    not change from run to run.
+    """
+    return int.from_bytes(hashlib.blake2b(_label_text(label).encode(), digest_size=8).digest(), "big")
+
+
+def _label_text(label: Hashable) -> str:
+    """A text for a label, whatever the seed of Python's hashes and whether NumPy made it."""
     if isinstance(label, Integral) and not isinstance(label, bool):
-        text = f"int {int(label)}"
-    elif isinstance(label, Real) and not isinstance(label, bool):
-        text = f"float {float(label)!r}"
-    else:
-        text = f"{type(label).__name__} {label!r}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        return f"int {int(label)}"
+    if isinstance(label, Real) and not isinstance(label, bool):
+        return f"float {float(label)!r}"
+    if isinstance(label, str):
+        return f"str {str(label)!r}"
+    if isinstance(label, tuple):
+        return f"tuple {[_label_text(part) for part in label]!r}"
+    if isinstance(label, frozenset):
+        return f"set {sorted(_label_text(part) for part in label)!r}"
+    return f"{type(label).__name__} {label!r}"
 
 
 def data_points(losses: Sequence[Loss], dim: int) -> DataPoints | None:

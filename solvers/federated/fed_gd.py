@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
-from .local_steps import gradient
+from .local_steps import data_points, gradient
 from .neighbours import Neighbourhood, coupling_curvature, directed_edges, largest_eigenvalue
 from .step_sizes import largest_smoothness, step_sizes
 
@@ -90,7 +90,8 @@ class FedGD:
 
     def traffic(self, form: StandardForm, state: FedGDState) -> Traffic:
         """One vector over each edge, each way, and one gradient a device."""
-        return edge_traffic(form, *directed_edges(form), gradients=1.0)
+        data = data_points(form)
+        return edge_traffic(form, *directed_edges(form), gradients=1.0, points=0.0 if data is None else data.counts)
 
 
 def coupling_gradient(form: StandardForm, W: Array) -> Array:
