@@ -178,7 +178,9 @@ def clusterpath(
         Other losses are possible, with given `lams`: what is said of clusters holds for them too.
     lams : array_like (n_lams,), optional
         Strengths >= 0, each larger than the one before.  Default: 0, then a geometric grid from a strength below the
-        first merge, which ends as soon as every component has become one cluster.
+        first merge, or from 1e-6 times a bound on the last where that is more, which ends as soon as every component
+        has become one cluster.  Gaussian weights between distant groups are tiny: the merges within groups can then all
+        come before the grid's first step, and `lams` of your own, such as ``numpy.geomspace``, show them.
     weights, p, k, phi
         As for ConvexClustering, if points are given.
     n_lams : int

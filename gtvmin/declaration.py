@@ -31,7 +31,9 @@ def losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
         known = set(network.nodes)
         for label in losses:
             if label not in known:
-                raise ValueError(f"losses has a loss for {label!r}, which is not a node of the network")
+                raise ValueError(
+                    f"losses has a loss for {label!r}, which is not a node of the network{_twin(label, network)}"
+                )
         missing = [node for node in network.nodes if node not in losses]
         if missing:
             warnings.warn(
@@ -49,8 +51,20 @@ def losses_in_order(network: FLNetwork, losses: Losses) -> tuple[Loss, ...]:
             raise ValueError(f"losses has {len(ordered)} entries for {network.n_nodes} nodes")
     for node, loss in zip(network.nodes, ordered, strict=True):
         if not isinstance(loss, Loss):
-            raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {loss!r}")
+            raise TypeError(f"the loss of node {node!r} must be a loss such as SquaredError(X, y), got {_kind(loss)}")
     return tuple(ordered)
+
+
+def _twin(label: Hashable, network: FLNetwork) -> str:
+    """A hint if only the type of a label is wrong, as where 3 is read from a file as text."""
+    twin = next((node for node in network.nodes if str(node) == str(label)), None)
+    return "" if twin is None else f", while {twin!r} is: labels must have the same type"
+
+
+def _kind(value: Any) -> str:
+    """A wrong loss in a few words: arrays would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
 
 
 def _call(losses: Callable[[Any], Loss], node: Hashable) -> Loss:

@@ -34,8 +34,27 @@ def numeric_array(value: ArrayLike, name: str) -> Array:
     if array.dtype == object and array.size and all(isinstance(v, (Real, np.bool_)) for v in array.flat):
         array = array.astype(np.float64)  # a DataFrame of mixed number types arrives as objects
     if array.dtype.kind not in "fiub" and array.size:
-        raise TypeError(f"{name} must hold real numbers, got an array of dtype {array.dtype}")
+        raise TypeError(
+            f"{name} must hold real numbers, got an array of dtype {array.dtype}{_numbers_hint(array, name)}"
+        )
     return np.array(array, dtype=np.float64, order="C")
+
+
+def _numbers_hint(array: NDArray[Any], name: str) -> str:
+    """What turns text or objects into numbers, if anything does."""
+    if array.dtype.kind not in "OUS":
+        return ""
+    first = next((v for v in array.flat if not isinstance(v, (Real, np.bool_))), None)
+    if not isinstance(first, (str, bytes)):
+        return f": it holds {first!r}"
+    try:
+        array.astype(np.float64)
+    except (TypeError, ValueError):
+        return (
+            f" with the text {str(first)!r}: numpy.unique({name}, return_inverse=True)[1] numbers labels 0, 1, ..., "
+            "over all devices at once"
+        )
+    return f": numpy.asarray({name}, dtype=float) reads its texts as numbers"
 
 
 def finite_array(value: ArrayLike, name: str) -> Array:

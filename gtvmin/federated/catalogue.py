@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -57,15 +58,29 @@ def make_algorithm(name: str, **settings: Any) -> Any:
     """
     known = entries()
     if name not in known:
-        raise ValueError(f"algorithm {name!r} is unknown: choose one of {', '.join(sorted(known))}")
+        close = get_close_matches(_plain(name), known, n=1)
+        hint = f"did you mean {close[0]!r}? The names are" if close else "choose one of"
+        raise ValueError(f"algorithm {name!r} is unknown: {hint} {', '.join(sorted(known))}")
     parameters = signature(known[name].algorithm).parameters
     unknown = next((setting for setting in settings if setting not in parameters), None)
     if unknown is not None:
         raise TypeError(f"{unknown!r} is no setting of {name!r}, which has {', '.join(parameters) or 'none'}")
     missing = [key for key, value in parameters.items() if value.default is value.empty and key not in settings]
     if missing:
-        raise TypeError(f"{name!r} needs {', '.join(f'{key}=' for key in missing)}")
+        words = ": 'uniform', 'samples' or one number a device" if "weights" in missing else ""
+        raise TypeError(f"{name!r} needs {', '.join(f'{key}=' for key in missing)}{words}")
+    rule = settings.get("participation")
+    if rule is not None and not hasattr(rule, "counts"):
+        raise TypeError(
+            "participation must be a rule of gtvmin.solvers.federated.participation such as Bernoulli(0.5), "
+            f"got {rule!r}"
+        )
     return known[name].algorithm(**settings)
+
+
+def _plain(name: str) -> str:
+    """A name as papers write it, in the catalogue's letters."""
+    return "".join(letter for letter in str(name).lower() if letter.isalnum())
 
 
 def name_of(algorithm: Any) -> str:

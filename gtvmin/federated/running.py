@@ -114,7 +114,7 @@ def federate(
     if missing:
         raise CapabilityError(
             f"{name_of(chosen)!r} needs {', '.join(missing)}, which these losses and penalty {declared.penalty!r} do "
-            "not offer" + (": minibatches need data points of known losses" if "data" in missing else "")
+            f"not offer{_hint(missing, losses_alone=declared is not problem)}"
         )
     program = program_of(chosen, declared)
     accounts = _Accounts(chosen, form, progress)
@@ -208,6 +208,18 @@ class _NoProgram:
 
     def __call__(self, point: Point, iteration: int) -> Assessment:
         return Assessment(point, np.nan, np.nan, np.nan, np.nan, False)
+
+
+def _hint(missing: list[str], *, losses_alone: bool) -> str:
+    """What to change if an algorithm does not fit."""
+    if "data" in missing:
+        return ": minibatches need data points of known losses"
+    if any(name.startswith("couplings") for name in missing):
+        given = "give a GTVMin problem with" if losses_alone else "declare"
+        return f": {given} penalty=SquaredNorm()"
+    if "local.gradient" in missing:
+        return ": its losses must be smooth; take smooth ones, or an algorithm of proximal maps such as 'fedprox'"
+    return ""
 
 
 def _server_problem(losses: Mapping[Any, Loss] | Sequence[Loss]) -> GTVMin:

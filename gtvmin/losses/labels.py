@@ -23,4 +23,7 @@ def signed_labels(y: Array) -> Array:
         return y
     if values <= {0.0, 1.0}:
         return frozen(2.0 * y - 1.0)
-    raise ValueError(f"y must hold two classes, {{-1, 1}} or {{0, 1}}, got the values {sorted(values)[:5]}")
+    raise ValueError(
+        f"y must hold two classes, {{-1, 1}} or {{0, 1}}, got the values {sorted(values)[:5]}: "
+        f"y == {max(values):g} makes two of them, Softmax takes more"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,6 +60,10 @@ def aggregation_weights(form: StandardForm, weights: Weights) -> Array:
         if not counts.any():
             raise ValueError("weights='samples' needs data points, and no device has any: use weights='uniform'")
         return np.asarray(counts / counts.sum())
+    if isinstance(weights, Mapping):
+        raise TypeError(
+            "weights must be numbers in the order of the devices, got a dict: [weights[name] for name in losses]"
+        )
     p = np.array(weights, dtype=float)
     if p.shape != (form.n_nodes,) or not np.isfinite(p).all() or (p < 0).any() or not p.any():
         raise ValueError(f"weights must be {form.n_nodes} finite numbers >= 0, one a device and not all zero")

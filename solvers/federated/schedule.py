@@ -160,10 +160,19 @@ class Schedule:
         for name in ("loss", "failure"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a probability >= 0 and below 1, got {getattr(self, name)!r}")
-        if isinstance(self.delay, int | np.integer | float) and (self.delay != int(self.delay) or self.delay < 0):
-            raise ValueError(
-                f"delay must be a number of events >= 0 or a rule such as UniformDelay, got {self.delay!r}"
-            )
+        for name, method, example in (
+            ("active", "counts", "Bernoulli(0.5)"),
+            ("availability", "there", "Diurnal(24, 0.6)"),
+        ):
+            rule = getattr(self, name)
+            if rule is not None and not hasattr(rule, method):
+                raise TypeError(f"{name} must be a rule such as {example}, got {rule!r}")
+        if isinstance(self.delay, int | np.integer | float):
+            if self.delay != int(self.delay) or self.delay < 0:
+                raise ValueError(
+                    f"delay must be a number of events >= 0 or a rule such as UniformDelay, got {self.delay!r}"
+                )
+            object.__setattr__(self, "delay", int(self.delay))
         if self.own_delay != int(self.own_delay) or self.own_delay < 0:
             raise ValueError(f"own_delay must be a number of events >= 0, got {self.own_delay!r}")
         if (np.asarray(self.duration) < 1).any():
