@@ -15,7 +15,14 @@ from numba import njit
 from .linear_maps import Array, IntArray
 from .small_factors import backward, factorise, forward
 
-__all__ = ["EdgeJacobian", "add_weighted_squares", "factor_blocks", "solve_blocks", "solve_newton_system"]
+__all__ = [
+    "EdgeJacobian",
+    "add_weighted_squares",
+    "affine_steps",
+    "factor_blocks",
+    "solve_blocks",
+    "solve_newton_system",
+]
 
 
 class EdgeJacobian(NamedTuple):
@@ -138,3 +145,24 @@ def solve_blocks(factors: Array, R: Array) -> Array:
     out = np.empty_like(R)
     _precondition(factors, R, out)
     return out
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def affine_steps(H: Array, b: Array, step: Array) -> tuple[Array, Array]:
+    """``M_i = (I + step_i H_i)^{-1}`` and ``step_i M_i b_i``: the proximal maps of quadratic functions."""
+    n, d = b.shape
+    M, offset, factor = np.empty_like(H), np.zeros_like(b), np.empty((d, d))
+    for i in range(n):
+        for j in range(d):
+            for k in range(d):
+                factor[j, k] = step[i] * H[i, j, k]
+            factor[j, j] += 1.0
+        factorise(factor, d)
+        for j in range(d):  # M_i is symmetric: its rows are its columns
+            M[i, j] = 0.0
+            M[i, j, j] = 1.0
+            forward(factor, M[i, j], d)
+            backward(factor, M[i, j], d)
+            for k in range(d):
+                offset[i, j] += step[i] * M[i, j, k] * b[i, k]
+    return M, offset

@@ -8,11 +8,12 @@ finds them for all devices at once, from parameters that are nearly there.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .linear_maps import Array, NodeRows
 from .standard_form import Duals, StandardForm
 
-__all__ = ["gradient_duals", "hessians", "row_duals"]
+__all__ = ["gradient_duals", "hessians", "reachable_duals", "row_duals"]
 
 ROUNDS = 8
 HALVINGS = 5
@@ -26,6 +27,8 @@ ROUNDING = 1e-13
 # What a flat loss leaves of the linear conditions, relative to the largest slopes, that is still rounding.
 BALANCE = 1e-11
 REFINEMENTS = 2
+# Where flows ask for too much, they are made smaller by these factors in turn.
+SHRINKING = (0.7, 0.0)
 
 
 def hessians(form: StandardForm, W: Array, *, majorant: bool = False) -> Array:
@@ -53,26 +56,62 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
     U : tuple of arrays
         Duals of the couplings.
     """
+    duals, found = _slopes(form, W, U)
+    return duals if found.all() else None
+
+
+def reachable_duals(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> Duals | None:
+    """Duals of all terms, with flows shrunk where they ask devices for more than any parameters can give.
+
+    Slopes of Huber and logistic losses are bounded.  Where a device has no row duals, the flows of its edges are made
+    smaller, at last zero: if the loss is bounded below, zero duals will do.  None if not even these are found.  Duals
+    are good enough once a Newton step would raise the bound by no more than the slack.
+    """
+    for share in SHRINKING:
+        duals, found = _slopes(form, W, U, slack)
+        if found.all():
+            return (*U, *duals)
+        U = tuple(
+            np.where(np.all([found[end] for end in term.map.ends], axis=0)[:, None], dual, share * dual)
+            for term, dual in zip(form.couplings, U, strict=True)
+        )
+    duals, found = _slopes(form, W, U, slack)
+    found |= ~_net(form, U).any(axis=1)
+    if not found.all():
+        return None
+    return (*U, *duals)
+
+
+def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple[Duals, NDArray[np.bool_]]:
+    """Row duals, zero where none were found, and the devices (n_nodes,) where they were found."""
+    duals = tuple(np.zeros((term.map.n_rows, 1)) for term in form.rows)
+    found = np.ones(form.n_nodes, dtype=bool)
     if not form.rows:
-        return ()
+        return duals, found
     S = _net(form, U)
     size = np.abs(S).max(initial=0.0)
     for term in form.rows:
         slopes = term.map.sizes()[0] * np.abs(term.function.gradient(term.map.apply(W)))[:, 0]
         size = max(size, slopes.max(initial=0.0))
     owners = np.unique(np.concatenate([term.map.ends[0] for term in form.rows]))
+    found[owners] = False
+    value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
     for _ in range(ROUNDS):
         residual = form.local.gradient(W) - S
         H = hessians(form, W)
         move = _newton_move(H, residual)
         decrease = np.einsum("ij,ij->i", residual, move)
-        value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
-        left = (residual - np.matmul(H, move[:, :, None])[:, :, 0])[owners]
-        if np.abs(left).max(initial=0.0) <= BALANCE * size and decrease.sum() <= ACCURACY * np.abs(value).sum():
-            duals = _linear_model(form, W, move)
-            gauges = (term.function.dual_gauge(dual) for term, dual in zip(form.rows, duals, strict=True))
-            if all((gauge <= 1.0).all() for gauge in gauges):
-                return duals
+        left = np.abs(residual - np.matmul(H, move[:, :, None])[:, :, 0]).max(axis=1)
+        balanced = left <= BALANCE * size
+        trial_duals = _linear_model(form, W, move)
+        for term, dual in zip(form.rows, trial_duals, strict=True):
+            balanced[term.map.ends[0][term.function.dual_gauge(dual) > 1.0]] = False
+        for term, kept, dual in zip(form.rows, duals, trial_duals, strict=True):
+            better = balanced[term.map.ends[0]]
+            kept[better] = dual[better]
+        found |= balanced
+        if balanced[owners].all() and decrease.sum() <= max(ACCURACY * np.abs(value).sum(), slack):
+            break
         length = np.ones(form.n_nodes)
         for _ in range(HALVINGS):
             trial = W - length[:, None] * move
@@ -81,8 +120,8 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
             if not poor.any():
                 break
             length[poor] *= 0.3
-        W = trial
-    return None
+        W, value = trial, there
+    return duals, found
 
 
 def gradient_duals(form: StandardForm, W: Array) -> Duals:

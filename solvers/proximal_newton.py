@@ -1,0 +1,173 @@
+"""Proximal Newton steps: the coupling as it is, every loss by its second-order model, a network Lasso at a time.
+
+J. D. Lee, Y. Sun, M. A. Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM J. Optim. 24
+(2014), DOI 10.1137/130921428, algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from .adaptive_primal_dual import AdaptivePrimalDual
+from .driver import starting_arrays
+from .local_models import model_form
+from .smooth_duals import hessians, reachable_duals
+from .standard_form import Array, Duals, Point, StandardForm
+
+if TYPE_CHECKING:
+    from .cluster_candidates import ClusterCandidates
+
+__all__ = ["ProximalNewton"]
+
+# Primal-dual iterations for the first model, their growth from one model to the next, and how many are enough unless
+# the models' gaps no longer fall to that share of the last one.
+FIRST_INNER, INNER_GROWTH, INNER = 10, 1.5, 40
+FALLING = 0.5
+LARGEST_INNER = 400
+HALVINGS = 10
+# Added to the curvatures, relative to their mean, for devices whose losses are flat in some direction.
+RIDGE = 1e-7
+# Duals of the data points are dear: they are looked for once the gap of the model, and the last fall of the objective,
+# are below this share of it.
+PROMISING = 2e-4
+# They may cost this share of that gap.
+SLACK = 0.1
+# Setting up a model costs about so many iterations, which count when it is decided how much candidates may cost.
+SETUP = 40
+
+
+@dataclass(slots=True)
+class ProximalNewtonState:
+    """Centre of the model with its objective and flows, and the best pair of parameters and flows of the last model.
+
+    ``gap`` is that of the pair in its model, ``fall`` by how much the objective fell, ``inner`` the iterations
+    for the next model, ``cautious`` whether it takes curvatures from above.
+    """
+
+    W: Array
+    U: Array
+    objective: float
+    best: Point
+    candidates: ClusterCandidates | None
+    gap: float = np.inf
+    fall: float = np.inf
+    inner: int = FIRST_INNER
+    iterations: int = 0
+    cautious: bool = True
+
+
+@dataclass(frozen=True)
+class ProximalNewton:
+    """Network Lasso problems with quadratic losses, one after the other, each the model of the last one's solution.
+
+    The model at W_k has every loss replaced by ``L_i(w_k) + <grad L_i(w_k), w - w_k> + (w - w_k)^T H_i (w - w_k) / 2``.
+    A few adaptive primal-dual iterations solve it roughly; where the penalty is the Euclidean norm, groups of devices
+    that agree are found and polished as for squared losses.  What lowers the objective is the next centre.
+
+    Notes
+    -----
+    A step costs little more than the iterations on the model, which need no duals of data points.  Best for logistic,
+    Huber and other smooth losses under a norm.
+
+    Examples
+    --------
+    >>> import gtvmin as gtv
+    >>> from gtvmin.solvers.proximal_newton import ProximalNewton
+    >>> losses = [gtv.Logistic([[1.0], [1.0], [1.0]], labels) for labels in ([1, 1, -1], [1, -1, -1])]
+    >>> network = gtv.FLNetwork.from_edges([(0, 1)])
+    >>> problem = gtv.GTVMin(network, losses, penalty=gtv.Norm(2), alpha=1.0)
+    >>> abs(problem.solve(ProximalNewton()).weights).max() < 1e-3
+    True
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"local.gradient", "rows.second_derivative", "coupling.prox"})
+    first_check: ClassVar[int] = 3
+
+    def init(self, form: StandardForm, start: Point | None) -> ProximalNewtonState:
+        """Start from the given point, or zero."""
+        W, duals = starting_arrays(form, start)
+        best = Point(W) if start is None or start.U is None else Point(W, duals)
+        return ProximalNewtonState(W, duals[0], form.objective(W), best, None)
+
+    def step(self, form: StandardForm, state: ProximalNewtonState) -> ProximalNewtonState:
+        """Solve one model roughly and move its centre."""
+        d = form.dim
+        H = hessians(form, state.W, majorant=state.cautious)
+        mean = float(np.einsum("ijj->", H)) / H[:, :, 0].size
+        H[:, range(d), range(d)] += RIDGE * (mean if mean > 0 else 1.0)
+        model = model_form(form, state.W, H)
+        inner = AdaptivePrimalDual()
+        method = inner.init(model, Point(state.W, (state.U,)))
+        for _ in range(state.inner):
+            inner.step(model, method)
+        state.iterations += SETUP + state.inner
+        points = [inner.point(model, method)]
+        points += self._candidates(model, state, points[0])
+        self._judge(model, state, points, H)
+        self._move(form, state, points)
+        return state
+
+    def _candidates(self, model: StandardForm, state: ProximalNewtonState, point: Point) -> list[Point]:
+        """Polished parameters, and a flow that may prove them, where the model is a network Lasso."""
+        if model.coupling.norm is None:
+            return []
+        from .cluster_candidates import ClusterCandidates
+        from .norm_network import NormNetwork
+
+        network = NormNetwork.of(model)
+        if network is None:
+            return []
+        if state.candidates is None:
+            state.candidates = ClusterCandidates(model, network)
+        state.candidates.form, state.candidates.network = model, network
+        return list(state.candidates(point, state.iterations))
+
+    def _judge(self, model: StandardForm, state: ProximalNewtonState, points: list[Point], H: Array) -> None:
+        """Keep the pair with the smallest gap in the model, and set the number of iterations for the next one."""
+        from .newton_systems import factor_blocks, solve_blocks
+
+        factors = H.copy()
+        factor_blocks(factors)
+        last, state.gap = state.gap, np.inf
+        for point in points:
+            if point.U is None:
+                continue
+            flow = point.U[0]
+            residual = model.local.gradient(point.W) + model.edges.adjoint(flow)
+            gap = 0.5 * float(np.einsum("ij,ij->", residual, solve_blocks(factors, residual)))
+            gap += float(model.coupling.fenchel_young(model.edges.apply(point.W), flow).sum())
+            if gap < state.gap:
+                state.gap, state.best, state.U = gap, Point(point.W, (flow,)), flow
+        if state.candidates is not None and state.best.W is points[-1].W and len(points) > 1:
+            state.candidates.next_flow = 0.0  # what fits one model is soon found for the next
+        slow = state.inner >= INNER and state.gap > FALLING * last
+        state.inner = min(int(INNER_GROWTH * state.inner), LARGEST_INNER if slow else max(INNER, state.inner))
+
+    def _move(self, form: StandardForm, state: ProximalNewtonState, points: list[Point]) -> None:
+        """The next centre: the lowest of the points, or one on the way to it."""
+        objective, W = min(((form.objective(point.W), point.W) for point in points), key=lambda pair: pair[0])
+        state.cautious = False
+        for _ in range(HALVINGS):
+            if objective < state.objective:
+                state.fall, state.W, state.objective = state.objective - objective, W, objective
+                return
+            state.cautious = True
+            W = 0.5 * (W + state.W)
+            objective = form.objective(W)
+        state.fall = 0.0
+
+    def point(self, form: StandardForm, state: ProximalNewtonState) -> Point:
+        """The centre and the flows of the last model, with duals of the data points once it is promising."""
+        best = state.best
+        if best.U is None or len(best.U) == len(form.terms):
+            return best
+        if max(state.gap, state.fall) > PROMISING * abs(state.objective):
+            return Point(state.W)
+        duals: Duals | None = reachable_duals(form, best.W, best.U, SLACK * state.gap)
+        if duals is None:
+            return Point(state.W)
+        state.best = Point(state.W, duals)
+        return state.best
