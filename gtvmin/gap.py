@@ -29,6 +29,7 @@ ZERO_MODEL_SHARE = 1e-10
 COUPLING_SHARE, COUPLING_CAP = 1e-9, 1e-5
 # How far along a dual a row is moved to find where it is a gradient.
 FAR = 1e12
+BEYOND = 1e150
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,14 @@ def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:
         # in the limit of large steps, rows at which the function has the dual as a gradient
         strength = np.linalg.norm(dual, axis=1)
         step = FAR / np.where(strength > 0, strength, 1.0)
-        rows, size = term.function.prox(step[:, None] * dual, step), term.map.sizes()[0]
-        lengths.append(np.linalg.norm(rows, axis=1)[size > 0] / size[size > 0])
+        ends = [term.function.prox(step[:, None] * dual, step)]
+        if term.function.restricted:  # a dual of zero leaves all of an interval open
+            ends += [term.function.project_primal(np.full(dual.shape, far)) for far in (-BEYOND, BEYOND)]
+        size = term.map.sizes()[0]
+        for rows in ends:
+            length = np.linalg.norm(rows, axis=1)
+            bounded = (size > 0) & (length < BEYOND)
+            lengths.append(length[bounded] / size[bounded])
     return float(np.concatenate(lengths).max(initial=0.0))
 
 
