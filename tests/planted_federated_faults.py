@@ -68,7 +68,9 @@ FAULTS = (
     Fault("SCAFFOLD's server never updates its control", Controlled(wrong="frozen"), (LIMIT, ROUNDS, KEPT)),
     Fault("SCAFFOLD with 1 / epochs for 1 / (eta K)", Controlled(wrong="epochs"), (ROUNDS,)),
     Fault("SCAFFOLD with a stale control of the server", Controlled(wrong="late"), (ROUNDS, KEPT)),
-    Fault("SCAFFOLD with a stale control, not declared to be SCAFFOLD", Controlled(wrong="late"), (KEPT,), ("invariants",)),
+    Fault(
+        "SCAFFOLD with a stale control, not declared to be SCAFFOLD", Controlled(wrong="late"), (KEPT,), ("invariants",)
+    ),
     Fault(
         "SCAFFOLD whose controls start as gradients, its server's at zero",
         Controlled(wrong="warm controls"),
