@@ -1,4 +1,4 @@
-"""Numbers of local steps that a declared program would not hold for, and minibatches where nobody has data."""
+"""Devices without data, steps or curvature: what programs then hold, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 import gtvmin as gtv
 from federated_problems import N, problem_q
+from gtvmin.errors import NotUniqueWarning
+from gtvmin.federated.catalogue import entries
 from gtvmin.solvers.federated.minibatch import Minibatch
 
 SOME_REST = [1] * (N - 1) + [0]
@@ -56,3 +58,32 @@ def test_gradient_descent_on_the_network_counts_its_data_points() -> None:
     problem = gtv.GTVMin(network, losses, penalty=gtv.SquaredNorm(), alpha=1.0)
     last = gtv.federate(problem, "fedgd", rounds=2).history[-1]
     assert (last.points, last.gradients, last.messages, last.bytes_up) == (18, 6, 16, 64)
+
+
+@pytest.mark.parametrize("name", ["fedgd", "fedsgd", "proxskip"])
+def test_losses_without_curvature_ask_for_a_step(name: str) -> None:
+    network = gtv.FLNetwork.from_edges([], nodes=range(2))
+    problem = gtv.GTVMin(network, [gtv.Zero(), gtv.Zero()], penalty=gtv.SquaredNorm(), alpha=1.0, dim=1)
+    settings = dict(entries()[name].example)
+    with pytest.raises(ValueError, match=r"must be given: .* sets no limit here"):
+        gtv.federate(problem, name, rounds=1, **settings)
+    step = "gamma" if name == "proxskip" else "eta"
+    run = gtv.federate(problem, name, rounds=2, **settings, **{step: 0.5})
+    assert not run.weights.any()
+
+
+@pytest.mark.parametrize("local_steps", [1, 3])
+def test_ditto_claims_no_program_where_its_global_model_has_many_limits(local_steps: int) -> None:
+    """One data point in two dimensions: FedAvg ends where it began across it, and so do the models of the devices."""
+    losses = [gtv.SquaredError([[1.0, 0.0]], [1.0]), gtv.Zero()]
+    settings = {"weights": "uniform", "lam": 1.0, "local_steps": local_steps}
+    ends = []
+    for y in (0.0, 5.0):
+        with pytest.warns(NotUniqueWarning):
+            ends.append(gtv.federate(losses, "ditto", rounds=300, start=np.array([[0.0, y]] * 2), **settings))
+    assert np.allclose([run.weights[:, 1] for run in ends], [[0.0, 0.0], [5.0, 5.0]])
+    assert not any(run.program.exact for run in ends)
+    assert "many limits" in ends[0].program.note
+    sure = gtv.federate([loss + gtv.SquaredDistance([0.0, 0.0]) for loss in losses], "ditto", rounds=300, **settings)
+    assert sure.program.exact
+    assert sure.certificate.holds(1e-9)

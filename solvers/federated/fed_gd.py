@@ -17,7 +17,7 @@ from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
 from .local_steps import data_points, gradient
 from .neighbours import Neighbourhood, coupling_curvature, directed_edges, largest_eigenvalue
-from .step_sizes import largest_smoothness, step_sizes
+from .step_sizes import bound_by, largest_smoothness, step_sizes
 
 __all__ = ["FedGD", "FedGDState", "network_step_bound"]
 
@@ -106,7 +106,7 @@ def network_step_bound(form: StandardForm, eta: ArrayLike | None) -> Array:
     """Steps of gradient descent on the whole objective, one a device."""
     L = form.local.smoothness
     if eta is None or np.ndim(eta) == 0:
-        bound = 2.0 / (largest_smoothness(form) + largest_eigenvalue(form))
+        bound = bound_by(2.0, largest_smoothness(form) + largest_eigenvalue(form))
         return step_sizes("eta", eta, bound, "2 / (max L_i + lambda_max(coupling))", form.n_nodes)
-    each = 2.0 / (L + 2.0 * coupling_curvature(form))
+    each = bound_by(2.0, L + 2.0 * coupling_curvature(form))
     return step_sizes("eta", eta, each, "2 / (L_i + 4 alpha d_i)", form.n_nodes)

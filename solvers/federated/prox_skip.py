@@ -17,7 +17,7 @@ from .fed_avg import points_per_round, starting_model
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import gradient
-from .step_sizes import step_sizes
+from .step_sizes import bound_by, largest_smoothness, step_sizes
 from .streams import COINS, Keys, server_key, uniforms
 
 __all__ = ["ProxSkip", "ProxSkipState"]
@@ -84,8 +84,8 @@ class ProxSkip:
     def init(self, form: StandardForm, start: Point | None) -> ProxSkipState:
         """Line 1: the start's models, or zero, with h zero."""
         p = aggregation_weights(form, self.weights)
-        smoothness = float(form.local.smoothness.max())
-        gamma = float(step_sizes("gamma", self.gamma, 1.0 / smoothness, "1 / max_i L_i", 1)[0])
+        bound = bound_by(1.0, largest_smoothness(form))
+        gamma = float(step_sizes("gamma", self.gamma, bound, "1 / max_i L_i", 1)[0])
         W = starting_arrays(form, start)[0]
         return ProxSkipState(
             W, np.zeros_like(W), starting_model(form, start, p), 0, False, p, gamma, server_key(self.seed)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..standard_form import Array, StandardForm
 
-__all__ = ["StepSizeWarning", "largest_smoothness", "smoothness_bound", "step_sizes"]
+__all__ = ["StepSizeWarning", "bound_by", "largest_smoothness", "smoothness_bound", "step_sizes"]
 
 SHARE = 0.95
 """Share of the bound that is taken where no step size is given."""
@@ -26,8 +26,13 @@ def largest_smoothness(form: StandardForm) -> float:
 
 def smoothness_bound(form: StandardForm, extra: float = 0.0) -> Array:
     """``2 / (L_i + extra)``, below which gradient steps of a device descend; infinite for a device without a loss."""
-    curvature = form.local.smoothness + extra
-    return np.where(curvature > 0, 2.0 / np.where(curvature > 0, curvature, 1.0), np.inf)
+    return bound_by(2.0, form.local.smoothness + extra)
+
+
+def bound_by(share: float, curvature: ArrayLike) -> Array:
+    """``share / curvature``, infinite where there is no curvature."""
+    size = np.asarray(curvature, dtype=float)
+    return np.where(size > 0, share / np.where(size > 0, size, 1.0), np.inf)
 
 
 def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str, n: int) -> Array:

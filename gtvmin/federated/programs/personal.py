@@ -57,8 +57,11 @@ def ditto(algorithm: Ditto, problem: GTVMin) -> Program:
     several = one_step(setup_of(algorithm, problem)) is None
     quadratic = "quadratic" in problem.lowered.form.local.capabilities
     if several and quadratic and isinstance(algorithm.participation, All):
-        return alone(problem, near=limit_of(averaging_surrogate(algorithm.averaging, problem)), lam=algorithm.lam)
-    return alone(problem, near=limit_of(program), lam=algorithm.lam, exact=program.exact, note=program.note)
+        program = averaging_surrogate(algorithm.averaging, problem)
+    exact, note = program.exact, program.note
+    if program.problem is not None and program.problem.undetermined():
+        exact, note = False, "the global model has many limits, of which this is near to one"
+    return alone(problem, near=limit_of(program), lam=algorithm.lam, exact=exact, note=note)
 
 
 def p_fed_me(algorithm: PFedMe, problem: GTVMin) -> Program:
