@@ -14,6 +14,14 @@ from gtvmin.solvers.smooth_duals import hessians, reachable_duals, row_duals
 from test_newton_multipliers import mixed
 
 
+@pytest.mark.parametrize("penalty", [gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf), gtv.SquaredNorm()], ids=repr)
+def test_mixed_losses_agree_with_cvxpy(penalty: gtv.Penalty) -> None:
+    problem, optimum = mixed(penalty)
+    solution = problem.solve(ProximalNewton(), gap=1e-8, time_limit=5.0)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(optimum, rel=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_logistic_devices_agree_with_cvxpy(seed: int) -> None:
     """Few data points a device: alone, most devices can separate theirs, and their parameters would run away."""
