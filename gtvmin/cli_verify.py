@@ -114,8 +114,22 @@ def _run(
         tested = [under_test(solver, instances, gap, None) for solver in solvers]
     except (ValueError, TypeError) as error:
         raise click.BadParameter(str(error), param_hint="'MODULE:OBJECT'") from error
-    with _bar(len(tested) * len(instances) * len(checks_of(instances)), not quiet) as progress:
-        return tuple(check_solver(one, suite, expected_failures=expected, progress=progress) for one in tested)
+    seen: list[CheckResult] = []
+    with _bar(len(tested) * len(instances) * len(checks_of(instances)), not quiet) as advance:
+
+        def progress(row: CheckResult) -> None:
+            seen.append(row)
+            if advance is not None:
+                advance(row)
+
+        try:
+            return tuple(check_solver(one, suite, expected_failures=expected, progress=progress) for one in tested)
+        except KeyboardInterrupt:
+            failures = [row for row in seen if not row.ok]
+            for row in failures:
+                click.echo(f"{row.outcome}: {row.key}: {row.reason.partition(chr(10))[0]}", err=True)
+            click.echo(f"interrupted after {len(seen)} checks, {len(failures)} of them failed", err=True)
+            raise
 
 
 @contextmanager

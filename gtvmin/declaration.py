@@ -86,6 +86,8 @@ def _level_of_caller() -> int:
 
 def penalties_of_attribute(penalty: Any, network: Any) -> Any:
     """The penalties that an edge attribute of a networkx graph holds, by pair of labels; others as they are."""
+    if isinstance(penalty, type):
+        raise TypeError(f"penalty is the class {penalty.__name__}, not a penalty: write {penalty.__name__}(...)")
     if not isinstance(penalty, str):
         return penalty
     if not isinstance(network, nx.Graph):

@@ -57,6 +57,16 @@ class GTVMin:
         Number of parameters of a device; needed only if every loss fits any number.  A mapping, or losses of different
         dimensions, declare devices with different numbers of parameters.
 
+    Attributes
+    ----------
+    network : FLNetwork
+        ``nodes`` are the labels, in the order of all arrays; edge e goes from node ``tail[e]`` to ``head[e]``
+        (positions) with the weight ``weights[e]``.
+    losses : tuple of Loss
+        In node order; each has ``value(w)``, ``prox(v, step)`` and, if it is smooth, ``gradient(w)``.
+    penalty, alpha, dim
+        As declared; ``dim`` is the number of columns of arrays of parameters.
+
     Raises
     ------
     TypeError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,12 @@ def half(problem):
 
 def picky(problem):
     raise NotImplementedError("no problem is good enough")
+
+def stopped(problem, calls=[]):
+    calls.append(problem)
+    if len(calls) == 3:
+        raise KeyboardInterrupt
+    return 0.5 * problem.solve(gap=1e-8).weights
 
 class Known:
     expected_failures = {"check_certified_gap[lasso_two_nodes]": "it halves"}
@@ -149,6 +156,14 @@ def test_the_command_says_whether_a_solver_is_right(folder: Path) -> None:
     nothing = verify("some_solvers:picky")
     assert nothing.exit_code == 1
     assert "nothing was checked" in nothing.output
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interrupted_run_says_what_it_found() -> None:
+    result = verify("some_solvers:stopped", "--suite", "quadratic")
+    assert result.exit_code == 1
+    assert "failed: check_certified_gap[quadratic_two_nodes]: not certified" in result.output
+    assert re.search(r"interrupted after \d+ checks, 1 of them failed", result.output)
 
 
 @pytest.mark.usefixtures("folder")
