@@ -87,3 +87,12 @@ def test_ditto_claims_no_program_where_its_global_model_has_many_limits(local_st
     sure = gtv.federate([loss + gtv.SquaredDistance([0.0, 0.0]) for loss in losses], "ditto", rounds=300, **settings)
     assert sure.program.exact
     assert sure.certificate.holds(1e-9)
+
+
+def test_devices_without_a_loss_do_not_keep_contextual_aggregation_from_stalling() -> None:
+    """Seven devices and six parameters, but only three updates: it stops where the gradient is not zero."""
+    rng = np.random.default_rng(0)
+    losses = [gtv.SquaredError(rng.normal(size=(9, 6)), rng.normal(size=9)) for _ in range(3)] + [gtv.Zero()] * 4
+    run = gtv.federate(losses, "contextual", rounds=3000, weights="uniform", local_steps=5)
+    assert not run.certificate.holds(1e-6)
+    assert not run.program.exact

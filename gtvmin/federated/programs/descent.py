@@ -25,7 +25,8 @@ def contextual(algorithm: Contextual, problem: GTVMin) -> Program:
     p = aggregation_weights(federated_form(problem), algorithm.weights)
     if algorithm.further is not None:
         return consensus(problem, p, exact=False, note="an estimated gradient: the models do not converge")
-    if setup_of(algorithm, problem).steps.max() > 1 and len(p) < problem.dim:
+    pulling = int((federated_form(problem).local.smoothness > 0).sum())  # devices without a loss span nothing
+    if setup_of(algorithm, problem).steps.max() > 1 and pulling < problem.dim:
         return consensus(problem, p, exact=False, note="fewer devices than parameters: it can stall while descending")
     return consensus(problem, p)
 
