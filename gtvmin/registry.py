@@ -20,6 +20,7 @@ BUILT_IN = {
     "linear_system": "gtvmin.solvers.linear_system:LinearSystem",
     "newton_multipliers": "gtvmin.solvers.newton_multipliers:NewtonMultipliers",
     "primal_dual": "gtvmin.solvers.primal_dual:PrimalDual",
+    "proximal_newton": "gtvmin.solvers.proximal_newton:ProximalNewton",
     "proximal_gradient": "gtvmin.solvers.proximal_gradient:ProximalGradient",
     "total_variation": "gtvmin.solvers.total_variation:TotalVariation",
 }

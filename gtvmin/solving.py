@@ -30,6 +30,7 @@ __all__ = ["choose_method", "recover_duals", "solve"]
 # Convex clustering of two moons with 5,000 points takes admm 0.09 s of CPU time to 1e-6, adaptive_primal_dual 0.54 s.
 LARGE = 1000
 # Newton steps of problems that suit them are 16 to 155; those that need more are done by other steps in less time.
+NEWTON = ("newton_multipliers", "proximal_newton")
 NEWTON_ITERATIONS = 500
 RECOVERY_ITERATIONS = 20_000
 # Flows for a given W are searched until the bound stops rising by this share of the remaining gap.
@@ -52,9 +53,12 @@ def choose_method(form: StandardForm) -> str:
             return "total_variation"
     if form.n_nodes >= LARGE and _one_thin_factor(form):
         return "admm"
-    # certified 1e-8 on the logistic instance E in 0.11 s, adaptive_primal_dual 1.25 s; on squared, Huber and logistic
-    # losses (A3-mixed with 2,000 devices) 1e-4 in 1.0 s against 1.6 s, 1e-8 in 1.2 s against 3.8 s
-    if form.rows and {"local.gradient", "rows.second_derivative", "coupling.prox_derivative"} <= form.capabilities:
+    smooth = {"local.gradient", "rows.second_derivative"} <= form.capabilities and bool(form.rows)
+    # squared, Huber and logistic losses, 2,000 devices, to 1e-6: 0.15 s of CPU time, newton_multipliers 1.0 s,
+    # adaptive_primal_dual 2.7 s; 20,000 devices: 3.9 s, the others more than 18 s
+    if smooth and "coupling.norm" in form.capabilities:
+        return "proximal_newton"
+    if smooth and "coupling.prox_derivative" in form.capabilities:
         return "newton_multipliers"
     return "adaptive_primal_dual"
 
@@ -189,7 +193,7 @@ def _iterate(
         first = lowered.shrink(Point(problem.parameters_array(start), duals))
     monitor = GapMonitor(form, tolerance, _candidates(form))
     report = None if progress is None else _reporter(progress, monitor, lowered)
-    fallback = method == "auto" and name == "newton_multipliers" and max_iter > NEWTON_ITERATIONS
+    fallback = method == "auto" and name in NEWTON and max_iter > NEWTON_ITERATIONS
     limit = NEWTON_ITERATIONS if fallback else max_iter
     result = run(solver, form, stop=monitor, start=first, max_iter=limit, time_limit=time_limit, progress=report)
     if fallback and result.status in (Status.ITERATION_LIMIT, Status.FINISHED, Status.DIVERGED):
