@@ -73,5 +73,6 @@ def make_solver(name: str, **settings: Any) -> Any:
         raise TypeError(
             f"{unknown[0]!r} is neither an option of solve() (gap, max_iter, time_limit, start, progress) nor a "
             f"setting of {name!r} ({', '.join(known) or 'it has none'})"
+            + (": CVXPY's solvers need method='cvxpy'" if unknown[0] == "solver" else "")
         )
     return factory(**settings)

@@ -38,6 +38,7 @@ def federate(problem: Any, name: str, **settings: Any) -> Any:
         (lambda: declare({0: (X, Y), 1: (X, Y)}), TypeError, "got a tuple$"),
         (lambda: declare({0: 3, 1: 3}), TypeError, "got 3$"),
         (lambda: declare(LOSSES, gtv.Norm), TypeError, r"write Norm\(...\)"),
+        (lambda: declare(LOSSES).solve(solver="SCS"), TypeError, "CVXPY's solvers need method='cvxpy'"),
         (lambda: federate(LOSSES, "FedAvg", weights="uniform"), ValueError, "did you mean 'fedavg'"),
         (lambda: federate(LOSSES, "PD-SGD"), ValueError, "did you mean 'pdsgd'"),
         (lambda: federate(LOSSES, "adam"), ValueError, "choose one of apfl, .*scaffold"),
