@@ -10,7 +10,7 @@ from gtvmin.domain import Domain
 from gtvmin.dual_repair import dual_value
 from gtvmin.linear_conditions import span_residual
 from gtvmin.solvers.linear_maps import EdgeDifference
-from gtvmin.solvers.standard_form import Array, Duals, StandardForm, Term
+from gtvmin.solvers.standard_form import Array, BlockFunction, Duals, StandardForm, Term
 
 __all__ = [
     "GapTerms",
@@ -30,6 +30,8 @@ COUPLING_SHARE, COUPLING_CAP = 1e-9, 1e-5
 # How far along a dual a row is moved to find where it is a gradient.
 FAR = 1e12
 BEYOND = 1e150
+# Duals this much to either side, relative to the largest, tell where a function is flat.
+NEXT_TO = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +96,30 @@ def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
 
 
 def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:
-    """Largest length of W, and of parameters at which duals are gradients of the functions that they belong to."""
+    """Largest length of W, and of parameters at which duals are gradients of the functions that they belong to.
+
+    A dual at the end of an interval is one on a half-line, and zero may be one of all of a box: duals next to it tell
+    where these begin, and the domain of the function where they end.
+    """
     lengths = [np.linalg.norm(part, axis=1) for part in (W, form.quadratic.conjugate_gradient(inside))]
     for term, dual in zip(form.rows, U[len(form.couplings) :], strict=True):
-        # in the limit of large steps, rows at which the function has the dual as a gradient
-        strength = np.linalg.norm(dual, axis=1)
-        step = FAR / np.where(strength > 0, strength, 1.0)
-        ends = [term.function.prox(step[:, None] * dual, step)]
-        if term.function.restricted:  # a dual of zero leaves all of an interval open
-            ends += [term.function.project_primal(np.full(dual.shape, far)) for far in (-BEYOND, BEYOND)]
-        size = term.map.sizes()[0]
+        function, size = term.function, term.map.sizes()[0]
+        shift = NEXT_TO * (float(np.abs(dual).max(initial=0.0)) or 1.0)
+        ends = [_gradient_rows(function, function.project_domain(dual + far)) for far in (-shift, 0.0, shift)]
+        if function.restricted:
+            ends += [function.project_primal(np.full(dual.shape, far)) for far in (-BEYOND, BEYOND)]
         for rows in ends:
             length = np.linalg.norm(rows, axis=1)
             bounded = (size > 0) & (length < BEYOND)
             lengths.append(length[bounded] / size[bounded])
     return float(np.concatenate(lengths).max(initial=0.0))
+
+
+def _gradient_rows(function: BlockFunction, dual: Array) -> Array:
+    """Rows at which the function has the dual as a gradient, as the limit of proximal points for large steps."""
+    strength = np.linalg.norm(dual, axis=1)
+    step = FAR / np.where(strength > 0, strength, 1.0)
+    return function.prox(step[:, None] * dual, step)
 
 
 def _sum_rounding(form: StandardForm, U: Duals) -> Array:
