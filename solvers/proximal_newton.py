@@ -83,7 +83,9 @@ class ProximalNewton:
     True
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"local.gradient", "rows.second_derivative", "coupling.norm"})
+    requires: ClassVar[frozenset[str]] = frozenset(
+        {"rows", "local.gradient", "rows.second_derivative", "coupling.norm"}
+    )
     first_check: ClassVar[int] = 3
 
     def init(self, form: StandardForm, start: Point | None) -> ProximalNewtonState:

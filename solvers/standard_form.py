@@ -310,7 +310,8 @@ class StandardForm:
         """What the functions offer: ``local.prox``, ``terms.prox``, ``couplings.quadratic``, ``coupling.prox``, ...
 
         ``coupling.*`` is there only for one plain coupling, ``couplings.*``, ``rows.*`` and ``terms.*`` if all of them
-        have it, ``quadratic.strongly_convex`` if the quadratic part of every device is.
+        have it, ``quadratic.strongly_convex`` if the quadratic part of every device is,
+        ``scalar`` for one parameter a device and ``rows`` if there are any.
         """
         names = {f"local.{name}" for name in self.local.capabilities}
         for prefix, group in (("terms", self.terms), ("couplings", self.couplings), ("rows", self.rows)):
@@ -322,6 +323,8 @@ class StandardForm:
                 names.add("coupling.norm")
         if self.dim == 1:
             names.add("scalar")
+        if self.rows:
+            names.add("rows")
         if self.quadratic.full_span.all():
             names.add("quadratic.strongly_convex")
         return frozenset(names)
