@@ -115,6 +115,7 @@ def test_a_pair_that_does_not_fit_is_refused_by_name() -> None:
 def test_runs_are_repeatable_and_leave_the_start_alone(method: str) -> None:
     scalar = gtv.NetworkLasso(nx.path_graph(6), [gtv.SquaredDistance([float(y)]) for y in rng.normal(size=6)], lam=0.3)
     problems = [problem_of("squared_error", gtv.SquaredNorm()), problem_of("ridge", gtv.Norm(2)), scalar]
+    problems.append(gtv.NetworkLasso(nx.path_graph(6), [gtv.Huber(X, y, delta=0.5) for X, y in DATA], lam=0.3))
     problem = next(problem for problem in problems if fits(method, problem))
     start = rng.normal(size=(6, problem.dim))
     kept = start.copy()
