@@ -134,6 +134,8 @@ def solve(
     """
     tolerance = nonnegative_number(gap, "gap")
     positive_integer(max_iter, "max_iter")
+    if time_limit is not None:
+        nonnegative_number(time_limit, "time_limit")
     began = time.perf_counter()
     undetermined = problem.undetermined()
     if undetermined:

@@ -72,3 +72,17 @@ def test_a_whole_delay_of_another_type_is_that_delay(delay: Any) -> None:
     problem = declare(LOSSES, gtv.SquaredNorm())
     runs = [gtv.federate(problem, "fedrelax", rounds=6, schedule=Schedule(delay=late)) for late in (2, delay)]
     assert np.array_equal(runs[0].weights, runs[1].weights)
+
+
+@pytest.mark.parametrize("options", [{"time_limit": float("nan")}, {"time_limit": -1.0}])
+def test_limits_are_numbers(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="time_limit"):
+        declare(LOSSES).solve(**options)
+    with pytest.raises(ValueError, match="time_limit"):
+        gtv.federate(LOSSES, "fedavg", rounds=2, weights="uniform", **options)
+
+
+@pytest.mark.parametrize("every", [-5, 2.5])
+def test_assessments_come_every_so_many_rounds(every: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="check_every"):
+        gtv.federate(LOSSES, "fedavg", rounds=9, weights="uniform", check_every=every)

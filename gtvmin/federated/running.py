@@ -109,6 +109,10 @@ def federate(
     if seed is not None and hasattr(chosen, "seed"):
         chosen = replace(chosen, seed=seed)
     tolerance, count = nonnegative_number(gap, "gap"), positive_integer(rounds, "rounds")
+    if check_every is not None:
+        positive_integer(check_every, "check_every")
+    if time_limit is not None:
+        nonnegative_number(time_limit, "time_limit")
     form = federated_form(declared)
     missing = missing_capabilities(chosen, form)
     if missing:
