@@ -107,12 +107,21 @@ def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:
         shift = NEXT_TO * (float(np.abs(dual).max(initial=0.0)) or 1.0)
         ends = [_gradient_rows(function, function.project_domain(dual + far)) for far in (-shift, 0.0, shift)]
         if function.restricted:
-            ends += [function.project_primal(np.full(dual.shape, far)) for far in (-BEYOND, BEYOND)]
+            ends += [_last_rows(function, dual.shape, far) for far in (-BEYOND, BEYOND)]
         for rows in ends:
             length = np.linalg.norm(rows, axis=1)
             bounded = (size > 0) & (length < BEYOND)
             lengths.append(length[bounded] / size[bounded])
     return float(np.concatenate(lengths).max(initial=0.0))
+
+
+def _last_rows(function: BlockFunction, shape: tuple[int, ...], far: float) -> Array:
+    """Where the domain of a function ends on the way to far away."""
+    beyond = np.full(shape, far)
+    try:
+        return function.project_primal(beyond)
+    except ValueError:  # numbers that a cone program cannot take
+        return beyond
 
 
 def _gradient_rows(function: BlockFunction, dual: Array) -> Array:

@@ -151,4 +151,6 @@ def _push(starts, other, edge, sign, capacity, open_edges, flow, excess):  # typ
             waiting[i] = True
             active[(first + count) % n] = i
             count += 1
+    # nodes that hold no excess may have labels from before
+    _label(starts, other, edge, sign, capacity, open_edges, flow, excess, height, queue)
     return height == n

@@ -96,6 +96,18 @@ def test_two_devices_by_hand() -> None:
     assert solution.flows.ravel().tolist() == [1.0]
 
 
+def test_a_set_is_split_where_no_deficit_can_be_reached() -> None:
+    """A path whose second largest partial sum exceeds the strength once the largest edge is cut."""
+    y = np.random.default_rng(509475).normal(size=7)
+    threshold = np.abs(np.cumsum(y - y.mean())).max()
+    losses = [0.5 * gtv.SquaredDistance([value]) for value in y]
+    net = gtv.FLNetwork.from_edges([(i, i + 1) for i in range(6)])
+    problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(1), alpha=0.9 * threshold)
+    solution = problem.solve("total_variation", gap=1e-12)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(problem.to_cvxpy().solve(solver="CLARABEL"), rel=1e-8)
+
+
 def test_an_image_against_another_method() -> None:
     """A noisy step on a grid of 40 by 40 pixels."""
     rng, n = np.random.default_rng(0), 40
