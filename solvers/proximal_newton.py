@@ -114,8 +114,6 @@ class ProximalNewton:
 
     def _candidates(self, model: StandardForm, state: ProximalNewtonState, point: Point) -> list[Point]:
         """Polished parameters, and a flow that may prove them, where the model is a network Lasso."""
-        if model.coupling.norm is None:
-            return []
         from .cluster_candidates import ClusterCandidates
         from .norm_network import NormNetwork
 

@@ -11,6 +11,7 @@ from gtvmin.dual_repair import dual_value
 from gtvmin.solvers.local_models import LocalModels, model_form
 from gtvmin.solvers.proximal_newton import ProximalNewton
 from gtvmin.solvers.smooth_duals import hessians, reachable_duals, row_duals
+from gtvmin.solvers.standard_form import Point
 from test_newton_multipliers import mixed
 
 
@@ -68,3 +69,20 @@ def test_flows_beyond_the_slopes_are_shrunk() -> None:
     assert np.isfinite(dual_value(form, duals))
     assert duals[0].ravel().tolist()[1] == -0.25
     assert abs(duals[0][0, 0]) < 1.0
+
+
+@pytest.mark.parametrize("start", [2.0, 8.0])
+def test_a_model_that_overshoots_does_not_raise_the_objective(start: float) -> None:
+    """Three data points a device, most of them outliers at the start: there the models are nearly flat."""
+    X = np.ones((3, 1))
+    losses = [gtv.Huber(X, y, delta=0.3) for y in ([0.0, 0.1, 5.0], [1.0, -3.0, 0.2])]
+    problem = gtv.NetworkLasso(gtv.FLNetwork.from_edges([(0, 1)]), losses, lam=0.01)
+    form = problem.lowered.solver_form
+    solver = ProximalNewton()
+    state = solver.init(form, Point(np.array([[start], [-start]])))
+    objectives = [form.objective(state.W)]
+    for _ in range(12):
+        state = solver.step(form, state)
+        objectives.append(form.objective(state.W))
+    assert max(np.diff(objectives)) <= 0
+    assert objectives[-1] == pytest.approx(problem.to_cvxpy().solve(solver="CLARABEL"), rel=1e-7)

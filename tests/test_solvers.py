@@ -190,6 +190,35 @@ def test_an_interrupt_returns_the_best_point_so_far() -> None:
     assert result.history[-1].relative_gap < 1e-9
 
 
+def test_a_run_ends_when_the_solver_has_nothing_left_to_do() -> None:
+    """Three steps towards nowhere: the run ends after them, however many are allowed."""
+
+    @dataclass
+    class Count:
+        steps: int = 0
+
+        @property
+        def finished(self) -> bool:
+            return self.steps == 3
+
+    @dataclass(frozen=True)
+    class Exact:
+        requires: ClassVar[frozenset[str]] = frozenset()
+
+        def init(self, form, start):
+            return Count()
+
+        def step(self, form, state):
+            return Count(state.steps + 1)
+
+        def point(self, form, state):
+            return Point(np.zeros((form.n_nodes, form.dim)))
+
+    with pytest.warns(ConvergenceWarning, match="ended by itself"):
+        solution = problem_of("squared_error", gtv.Norm(2)).solve(Exact())
+    assert (solution.status, solution.iterations) == (gtv.Status.FINISHED, 3)
+
+
 def test_the_best_point_is_returned_not_the_last() -> None:
     """A solver that visits the solution and walks on must return it."""
     problem = problem_of("squared_error", gtv.SquaredNorm())
