@@ -293,7 +293,7 @@ def test_parameters_and_flows_of_losses_with_kinks_are_enough(name: str) -> None
 
 
 def test_a_direction_that_is_taken_for_null_still_counts() -> None:
-    """Two columns that differ in the last digits: ``x^T w = 2^-13`` at each device, by hand, and the minimum is zero."""
+    """Two columns that differ in the last digits: ``x^T w = 2^-13`` at each device, by hand; the minimum is zero."""
     X = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-43]])
     losses = [gtv.SquaredError(X, [0.0, 0.0], scale="sum")] * 2
     problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.Norm(2), alpha=1.0)
