@@ -44,7 +44,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def _no_figures(request, monkeypatch):
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr("gtvmin.cli_files.draw_figures", lambda *_: {})
+        monkeypatch.setattr("gtvmin.cli.files.draw_figures", lambda *_: {})
 
 
 @pytest.fixture
@@ -381,12 +381,12 @@ def test_quiet_prints_nothing(folder):
 def bar_text(monkeypatch, shown=True):
     from rich.console import Console
 
-    from gtvmin import cli_output
+    from gtvmin.cli import output
 
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
-    monkeypatch.setattr(cli_output, "console", lambda *, stderr=False: terminal)
-    with cli_output.gap_bar(1e-6, shown) as report:
+    monkeypatch.setattr(output, "console", lambda *, stderr=False: terminal)
+    with output.gap_bar(1e-6, shown) as report:
         if report is not None:
             for iteration, gap in ((1, 1.0), (40, 1e-3)):
                 report(Record(iteration, 0.1, 1.0, 0.0, gap, gap))

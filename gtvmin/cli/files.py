@@ -17,7 +17,7 @@ from gtvmin.solvers.standard_form import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gtvmin.cli_problem import Study
+    from gtvmin.cli.problem import Study
     from gtvmin.solution import Solution
 
 __all__ = ["colour_of", "draw_figures", "summarise"]

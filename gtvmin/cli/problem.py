@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import click
 import numpy as np
 
-from gtvmin.cli_network import coordinate_names, read_network, read_places
-from gtvmin.cli_options import Options, blame
+from gtvmin.cli.network import coordinate_names, read_network, read_places
+from gtvmin.cli.options import Options, blame
 from gtvmin.losses import Loss, Ridge, SquaredError, Zero
 from gtvmin.penalties import Norm, Penalty, SquaredNorm
 from gtvmin.problem import GTVMin

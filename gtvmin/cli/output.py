@@ -19,7 +19,7 @@ from gtvmin.solvers.standard_form import Array
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
-    from gtvmin.cli_problem import Study
+    from gtvmin.cli.problem import Study
     from gtvmin.solution import Solution
 
 __all__ = ["gap_bar", "print_lists", "print_solution"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gtvmin.cli_options import FILE, Number, Options, column_names
-from gtvmin.cli_solve import check_method, fill_in, solve
+from gtvmin.cli.options import FILE, Number, Options, column_names
+from gtvmin.cli.solve import check_method, fill_in, solve
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
@@ -77,7 +77,7 @@ bench.params += [parameter for parameter in solve.params if parameter.name in DE
 def _problem(ctx: click.Context, options: dict[str, Any]) -> GTVMin:
     stored = options["stored"]
     if stored is None:
-        from gtvmin.cli_problem import declare
+        from gtvmin.cli.problem import declare
 
         declared = {**options, "method": "auto", "colour_by": None}
         fill_in(ctx, declared)
@@ -100,7 +100,7 @@ def _fitting() -> tuple[str, ...]:
 
 
 def _timings(problem: GTVMin, methods: Sequence[str], options: dict[str, Any], named: bool) -> list[Timing]:
-    from gtvmin.cli_output import console
+    from gtvmin.cli.output import console
     from gtvmin.timings import time_solvers
 
     for method in methods:
@@ -122,7 +122,7 @@ def _print(timings: Sequence[Timing]) -> None:
     """One row a method, one column a gap; the fastest time of each column has a star."""
     from rich.table import Table
 
-    from gtvmin.cli_output import console
+    from gtvmin.cli.output import console
 
     gaps = sorted({one.gap for one in timings}, reverse=True)
     found = {(one.method, one.gap): one for one in timings}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gtvmin.cli_options import FILE, GAP, Number, Options, column_names
+from gtvmin.cli.options import FILE, GAP, Number, Options, column_names
 
 if TYPE_CHECKING:
-    from gtvmin.cli_problem import Study
+    from gtvmin.cli.problem import Study
     from gtvmin.solution import Solution
 
 __all__ = ["EXAMPLES", "check_method", "fill_in", "solve"]
@@ -124,7 +124,7 @@ def solve(ctx: click.Context, /, **options: Any) -> None:
     Exit code: 0 if the answer is certified to the relative gap that was asked for, 1 if not, 2 for unusable input.
     """
     fill_in(ctx, options)
-    from gtvmin.cli_problem import declare
+    from gtvmin.cli.problem import declare
 
     study = declare(Options(**{name: options[name] for name in Options.__dataclass_fields__}))
     if options["colour_by"] not in (None, *study.variables.parameters):
@@ -193,7 +193,7 @@ def _make_folder(folder: Path) -> None:
 def _solve(study: Study, options: dict[str, Any]) -> Solution:
     import warnings
 
-    from gtvmin.cli_output import gap_bar
+    from gtvmin.cli.output import gap_bar
     from gtvmin.errors import CapabilityError, GtvminWarning
 
     shown = not (options["quiet"] or options["no_progress"])
@@ -212,8 +212,8 @@ def _solve(study: Study, options: dict[str, Any]) -> Solution:
 
 
 def _write_and_print(study: Study, solution: Solution, options: dict[str, Any]) -> None:
-    from gtvmin.cli_files import draw_figures, summarise
-    from gtvmin.cli_output import print_solution
+    from gtvmin.cli.files import draw_figures, summarise
+    from gtvmin.cli.output import print_solution
     from gtvmin.results import write_result
 
     folder, tolerance = options["out"], options["gap"]

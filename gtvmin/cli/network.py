@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from gtvmin.cli_options import Options, blame
+from gtvmin.cli.options import Options, blame
 from gtvmin.network import FLNetwork
 from gtvmin.network_drawing import latitude_longitude
 from gtvmin.solvers.standard_form import Array

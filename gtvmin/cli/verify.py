@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gtvmin.cli_options import GAP
+from gtvmin.cli.options import GAP
 
 if TYPE_CHECKING:
     from gtvmin.verify.results import CheckResult, SolverReport
@@ -135,7 +135,7 @@ def _run(
 @contextmanager
 def _bar(total: int, shown: bool) -> Iterator[Callable[[CheckResult], None] | None]:
     """A bar that counts the checks, on terminals."""
-    from gtvmin.cli_output import console
+    from gtvmin.cli.output import console
 
     screen = console(stderr=True)
     if not shown or not screen.is_terminal:
@@ -161,7 +161,7 @@ def _print(report: SolverReport) -> None:
     """Outcomes by check, then each failure with its reason."""
     from rich.table import Table
 
-    from gtvmin.cli_output import console
+    from gtvmin.cli.output import console
 
     screen = console()
     counts: dict[str, Counter[str]] = {}
