@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,14 @@ import pytest
 # behind the installed packages: the checkout's own gtvmin lacks gtvmin.solvers
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import summary as summaries
 from benchmarks.figure import draw
 from benchmarks.records import Record, merge, read_records, write_records
 from benchmarks.report import BEGIN, END, write_markdown
-from benchmarks.table import cells
+from benchmarks.summary import summary
+from benchmarks.table import cells, write_cells
 
+ROOT = Path(__file__).resolve().parents[1]
 GAPS = (1e-4, 1e-6, 1e-8)
 
 
@@ -84,3 +88,25 @@ def test_the_picture_shows_every_solver() -> None:
     assert png.startswith(b"\x89PNG")
     assert png != alone
     assert draw("X", [record("none", 1.0, math.inf)], GAPS).startswith(b"\x89PNG")
+
+
+def test_the_readme_shows_the_measured_table() -> None:
+    """``python -m benchmarks.summary`` renews it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = text.partition(summaries.BEGIN + "\n")[2].partition(summaries.END)[0]
+    assert shown == summary(ROOT / "docs" / "benchmarks.csv")
+
+
+def test_the_shortened_table_names_the_next_best(tmp_path: Path) -> None:
+    measured = (("auto", 0.5, "gtvmin"), ("scs", 4.0, "peer"), ("ecos", 2.0, "peer"))
+    rows = [replace(record(name, seconds, 1e-7, kind=kind), instance="A1") for name, seconds, kind in measured]
+    path = write_cells(tmp_path, cells(rows, (1e-4, 1e-6), ()))
+    assert "| 0.5 | ecos 2 | 4 | scs 4 |" in summary(path)
+
+
+def test_a_readme_without_the_marks_stays(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text("nothing")
+    with pytest.raises(ValueError, match="benchmarks: begin"):
+        summaries.main(path, ROOT / "docs" / "benchmarks.csv")
+    assert path.read_text() == "nothing"
