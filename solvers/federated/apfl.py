@@ -47,7 +47,7 @@ class APFL:
     local_steps : int or sequence of int
         Steps a round (the paper's tau), of the global part and of the own.
     eta : float or array_like (n_nodes,), optional
-        Learning rate.  Default: ``0.95 / max_i L_i``.
+        Learning rate.  Default: ``0.95 / max_i L_i``, less with partial participation as in FedAvg.
     eta_mixture : float, optional
         Step size of adaptive mixture weights, which are clipped to [0, 1].  Default: they stay.
     chain_factor : bool

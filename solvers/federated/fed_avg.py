@@ -18,8 +18,8 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, data_points, descend, local_steps
 from .minibatch import Minibatch
-from .participation import All, Participation, server_average
-from .step_sizes import smoothness_bound, step_sizes
+from .participation import All, Participation, expected_and_amplification, server_average
+from .step_sizes import averaged_step_sizes, smoothness_bound
 from .streams import Keys, device_keys
 
 __all__ = ["FedAvg", "FedAvgSetup", "FedAvgState", "points_per_round", "starting_model"]
@@ -61,7 +61,7 @@ class FedAvg:
     local_steps : int or sequence of int
         Gradient steps a round, the same for all devices or one number for each.
     eta : float or array_like (n_nodes,), optional
-        Local learning rate.  Default: ``0.95 / max_i L_i``.
+        Local learning rate.  Default: ``0.95 / max_i L_i (1 + K_i (c - 1))``, where c is 1 if all devices take part.
     batch : Minibatch or int, optional
         Data points a local step; an int draws as many with replacement.  Default: all.
     participation : Participation
@@ -78,6 +78,11 @@ class FedAvg:
     steps are biased: for quadratic losses the limit minimises ``sum_i p_i (w - w_i)^T S_i (w - w_i) / 2`` with
     ``S_i = (I - (I - eta Q_i)^K) / (eta K)`` and w_i the device's own minimiser, for other losses it minimises no
     convex function.  A participating device receives and sends its model once a round.
+
+    With partial participation, unbiased updates weigh more than p in some rounds: the models stay together in mean
+    square for ``eta < 2 / (L_i (1 + K_i (c - 1)))``, derived in :mod:`~gtvmin.solvers.federated.participation`.
+    Devices that each take part with probability q_i have ``c = 1 + max_i p_i (1 - q_i) / q_i``, which is near one if
+    there are many devices; renormalised weights have ``c = 1``.
 
     Use it where communication is dear and the devices' data are alike; with data that differ one local step, or an
     algorithm with control variates, is exact.
@@ -107,11 +112,11 @@ class FedAvg:
     def init(self, form: StandardForm, start: Point | None) -> FedAvgState:
         """Algorithm 8, line 1: the mean of the start's models, or zero."""
         p = aggregation_weights(form, self.weights)
-        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form.n_nodes)
-        if self.eta is None:
-            eta = np.full(form.n_nodes, 0.5 * eta.min())
-        expected = None if self.aggregation == "renormalised" else self.participation.expected(p)
         steps = local_steps(form, self.local_steps)
+        expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
+        eta = averaged_step_sizes(
+            self.eta, smoothness_bound(form), "2 / L_i", steps=steps, amplification=c, n=form.n_nodes
+        )
         setup = FedAvgSetup(p, eta, steps, device_keys(form, self.seed), expected)
         return FedAvgState(starting_model(form, start, p), 0, np.zeros(form.n_nodes), setup)
 

@@ -7,6 +7,7 @@ Networks" (2020), arXiv 1812.06127, whose mu it is.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -20,8 +21,8 @@ from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient, gradient_at, local_steps
 from .minibatch import Minibatch
-from .participation import All, Participation, server_average
-from .step_sizes import smoothness_bound, step_sizes
+from .participation import All, Participation, expected_and_amplification, server_average
+from .step_sizes import StepSizeWarning, averaged_step_sizes, largest_smoothness, smoothness_bound
 from .streams import Keys, device_keys
 
 __all__ = ["FedProx", "FedProxSetup", "FedProxState"]
@@ -68,7 +69,8 @@ class FedProx:
     gamma : float or array_like (n_nodes,), optional
         Gradient steps until ``||grad h_i(v)|| <= gamma ||grad L_i(w)||`` instead, at least one; above 0 and below 1.
     eta : float or array_like (n_nodes,), optional
-        Step of the gradient steps.  Default: ``0.95 / (max_i L_i + mu)``.
+        Step of the gradient steps.  Default: ``0.95 / (max_i L_i + mu)``, less with partial participation as
+        in FedAvg.
     batch : Minibatch or int, optional
         Data points of a gradient step, with ``local_steps``.
     participation, aggregation, seed
@@ -132,16 +134,29 @@ class FedProx:
         """Mean of the start's models, or zero."""
         p, n = aggregation_weights(form, self.weights), form.n_nodes
         prox, eta, steps = None, None, None
+        expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
         if self.exact:
+            self._check_moves(form, c)
             prox = form.local.prox_operator(np.full(n, 1.0 / self.mu))
         else:
-            eta = step_sizes("eta", self.eta, smoothness_bound(form, self.mu), "2 / (L_i + mu)", n)
-            eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
             steps = None if self.local_steps is None else local_steps(form, self.local_steps)
-        expected = None if self.aggregation == "renormalised" else self.participation.expected(p)
+            bound, k = smoothness_bound(form, self.mu), 1 if steps is None else steps
+            eta = averaged_step_sizes(self.eta, bound, "2 / (L_i + mu)", steps=k, amplification=c, n=n)
         setup = FedProxSetup(p, prox, eta, steps, device_keys(form, self.seed), expected)
         nobody = np.zeros(n)
         return FedProxState(starting_model(form, start, p), 0, nobody, nobody.astype(np.int64), setup)
+
+    def _check_moves(self, form: StandardForm, c: float) -> None:
+        """Moves to minimisers have ``||d||^2 <= r <d, u>`` with ``r = L / (L + mu)``; ``c r < 2`` is needed."""
+        least = largest_smoothness(form) * (0.5 * c - 1.0) if c > 2.0 else 0.0
+        if c > 2.0 and not self.mu > least:
+            known = f"is not above {least:.6g} = max L_i ({c:.4g} / 2 - 1)" if least < np.inf else "may be too small"
+            warnings.warn(
+                f"mu = {self.mu:.6g} {known}, for the updates' weights in rounds of few devices: the iteration may "
+                "diverge; take a larger mu, more devices a round or aggregation='renormalised'",
+                StepSizeWarning,
+                stacklevel=3,
+            )
 
     def step(self, form: StandardForm, state: FedProxState) -> FedProxState:
         """One round."""

@@ -18,8 +18,8 @@ from .fed_avg import Aggregation, starting_model
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, local_steps
-from .participation import All, Participation, server_average
-from .step_sizes import smoothness_bound, step_sizes
+from .participation import All, Participation, expected_and_amplification, server_average
+from .step_sizes import averaged_step_sizes, smoothness_bound
 from .streams import Keys, device_keys
 
 __all__ = ["PFedMe", "PFedMeSetup", "PFedMeState"]
@@ -60,7 +60,8 @@ class PFedMe:
     local_rounds : int or sequence of int
         Gradient steps R on the envelope a round, each with a proximal map.
     eta : float or array_like (n_nodes,), optional
-        Their size.  Default: ``0.95 / max_i M_i`` with the envelopes' smoothness ``M_i = lam L_i / (lam + L_i)``.
+        Their size.  Default: ``0.95 / max_i M_i`` with the envelopes' smoothness ``M_i = lam L_i / (lam + L_i)``;
+        less with partial participation as in FedAvg, and with a large beta.
     beta : float
         The server moves by beta times the mean change.
     participation, aggregation, seed
@@ -107,11 +108,11 @@ class PFedMe:
         """The mean of the start's models, or zero."""
         p, n = aggregation_weights(form, self.weights), form.n_nodes
         bound = 2.0 / self.lam + smoothness_bound(form)
-        eta = step_sizes("eta", self.eta, bound, "2 (1 / lam + 1 / L_i)", n)
-        eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
-        prox = form.local.prox_operator(np.full(n, 1.0 / self.lam))
-        expected = None if self.aggregation == "renormalised" else self.participation.expected(p)
+        expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
         steps = local_steps(form, self.local_rounds, name="local_rounds")
+        reason = "2 (1 / lam + 1 / L_i)"
+        eta = averaged_step_sizes(self.eta, bound, reason, steps=steps, amplification=self.beta * c, n=n)
+        prox = form.local.prox_operator(np.full(n, 1.0 / self.lam))
         setup = PFedMeSetup(p, prox, eta, steps, device_keys(form, self.seed), expected)
         return PFedMeState(starting_model(form, start, p), 0, np.zeros(n), setup)
 

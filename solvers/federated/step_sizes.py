@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..standard_form import Array, StandardForm
 
-__all__ = ["StepSizeWarning", "bound_by", "largest_smoothness", "smoothness_bound", "step_sizes"]
+__all__ = ["StepSizeWarning", "averaged_step_sizes", "bound_by", "largest_smoothness", "smoothness_bound", "step_sizes"]
 
 SHARE = 0.95
 """Share of the bound that is taken where no step size is given."""
@@ -90,3 +90,35 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
             stacklevel=4,
         )
     return steps
+
+
+def averaged_step_sizes(
+    given: ArrayLike | None, bound: Array, reason: str, *, steps: ArrayLike, amplification: float, n: int
+) -> Array:
+    """Step sizes ``eta`` of local gradient steps whose sum a server adds up with weights that may exceed p.
+
+    A gradient step on a function with a Lipschitz constant M is averaged with constant ``a = eta M / 2``, and K of them
+    with ``K a / (1 + (K - 1) a)`` (P. L. Combettes, I. Yamada, J. Math. Anal. Appl. 425, 2015, Proposition 2.5,
+    doi:10.1016/j.jmaa.2014.11.044).  The move d of a round then has ``||d||^2 <= r <d, u>`` with r twice that, and the
+    condition ``c r < 2`` of :func:`~gtvmin.solvers.federated.participation.amplification` is
+    ``eta < (2 / M) / (1 + K (c - 1))``.
+
+    Parameters
+    ----------
+    given, bound, reason, n
+        As for :func:`step_sizes`; the bound is that of one device alone, ``2 / M_i``.
+    steps : int or int array (n,)
+        Local steps K_i of a round.
+    amplification : float
+        The number c.
+
+    Returns
+    -------
+    array (n,)
+        The same for all devices if none is given.
+    """
+    excess = max(amplification - 1.0, 0.0)
+    if excess:
+        reason = f"{reason} / (1 + {excess:.4g} K_i), for the updates' weights in rounds of few devices"
+    eta = step_sizes("eta", given, bound / (1.0 + np.asarray(steps) * excess), reason, n)
+    return np.full(n, 0.5 * eta.min()) if given is None else eta
