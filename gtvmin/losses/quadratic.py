@@ -1,7 +1,6 @@
-"""Losses that are sums of weighted squares of affine functions: their spectra, prox and conjugates.
+"""Losses that are sums of weighted squares of affine functions: their prox and conjugates.
 
-The prox goes through the rows; the conjugate goes through their singular values, with columns scaled to unit length
-first so that columns in different units do no harm.
+Both go through factors of the rows: Q_i itself has lost half of the digits of the small numbers.
 """
 
 from __future__ import annotations
@@ -13,19 +12,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gtvmin.losses.row_spaces import RowSpaces, row_spaces
 from gtvmin.losses.squared_rows import SquaredRows
 from gtvmin.solvers.standard_form import Array
 
 __all__ = ["QuadraticBlocks"]
 
 EPS = float(np.finfo(float).eps)
-# Singular values of the rows with columns of unit length are taken for zero below this.  What such directions take
-# part in is charged as rounding; if they counted, the rounding of a gradient over their curvature would be larger.
-RANK_TOLERANCE = 1e-12
 SPAN_TOLERANCE = 1e-10
-# Inverse triangles of no larger size are as good as singular values; and Q_i itself serves for proximal maps if the
-# units of its columns differ by no more than this factor (its logarithm).
-SAFE_SIZE, LOG_UNITS = 1e3, float(np.log(1e3))
+# Q_i itself serves for proximal maps if the units of its columns differ by no more than this factor (its logarithm).
+LOG_UNITS = float(np.log(1e3))
 
 
 class QuadraticBlocks(SquaredRows):
@@ -34,15 +30,20 @@ class QuadraticBlocks(SquaredRows):
     capabilities: ClassVar[frozenset[str]] = frozenset({"gradient", "prox", "conjugate", "quadratic"})
 
     @cached_property
-    def _triangles(self) -> Array:
-        """``dim`` rows (n_rows, dim, dim + 1) whose squares add up to those of the scaled rows, targets last."""
+    def _factors(self) -> list[tuple[NDArray[np.int64], Array]]:
+        """Devices with as many rows, and for each its rows, targets last, or a triangle with the same squares."""
         root = np.sqrt(2.0 * self.weight)
         data = np.column_stack([root[:, None] * self.X, root * self.y])
-        triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
+        factors = []
         for devices, rows in self._equal_counts(data):
-            triangle = np.asarray(np.linalg.qr(rows, mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
-            triangles[devices, : triangle.shape[1]] = triangle
-        return triangles
+            if rows.shape[1] >= self.dim:
+                rows = np.asarray(np.linalg.qr(rows, mode="r"))[:, : self.dim]  # numpy's stubs say a tuple
+            factors.append((np.arange(self.n_rows)[devices], rows))
+        return factors
+
+    @cached_property
+    def _spaces(self) -> RowSpaces:
+        return row_spaces(((devices, rows[:, :, : self.dim]) for devices, rows in self._factors), self._scale)
 
     @cached_property
     def _rotated(self) -> tuple[Array, Array, Array]:
@@ -51,40 +52,13 @@ class QuadraticBlocks(SquaredRows):
         ``f_i(w) = sum_k (sigma_ik v_ik^T w - z_ik)^2 / 2 + constant``. The numbers come from the rows, since forming
         Q_i would lose half of the digits of the small ones; those beyond the rank are zero.
         """
-        triangles = self._triangles
+        triangles = np.zeros((self.n_rows, self.dim, self.dim + 1))
+        for devices, rows in self._factors:
+            triangles[devices, : rows.shape[1]] = rows
         left, sigma, right = np.linalg.svd(triangles[:, :, : self.dim])
         targets = np.einsum("ijk,ij->ik", left, triangles[:, :, self.dim])
-        inside = np.arange(self.dim) < self._positive.sum(axis=1)[:, None]
+        inside = np.arange(self.dim) < self._spaces.rank[:, None]
         return np.where(inside, sigma, 0.0), right, targets
-
-    @cached_property
-    def _spectrum(self) -> tuple[Array, Array, Array]:
-        """Scales s_i, eigenvalues and eigenvectors of ``diag(s_i) Q_i diag(s_i)``, whose diagonal is one.
-
-        From the rows: Q_i itself has lost half of the digits of the small ones.
-        """
-        scale = self._scale
-        _, sigma, right = np.linalg.svd(self._triangles[:, :, : self.dim] * scale[:, None, :])
-        return scale, sigma[:, ::-1] ** 2, np.swapaxes(right[:, ::-1], 1, 2)
-
-    @cached_property
-    def _positive(self) -> NDArray[np.bool_]:
-        """Which eigenvalues are not taken for zero, shape (n_rows, dim)."""
-        return np.asarray(self._spectrum[1] > (RANK_TOLERANCE * self.dim) ** 2)
-
-    @cached_property
-    def _inverse(self) -> Array:
-        """Inverses of these eigenvalues, zero for the others."""
-        values = self._spectrum[1]
-        return np.where(self._positive, 1.0 / np.where(self._positive, values, 1.0), 0.0)
-
-    @cached_property
-    def _root(self) -> Array:
-        """Matrices ``G_i`` with ``G_i^T G_i = Q_i^+``, in the scales that give Q_i a unit diagonal."""
-        if self._safe is not None:
-            return self._safe
-        _, _, vectors = self._spectrum
-        return np.sqrt(self._inverse)[:, :, None] * np.swapaxes(vectors, 1, 2)
 
     @cached_property
     def _scale(self) -> Array:
@@ -93,25 +67,9 @@ class QuadraticBlocks(SquaredRows):
         return np.asarray(1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
 
     @cached_property
-    def _safe(self) -> Array | None:
-        """Inverses of the transposed triangles of the rows with columns of unit length, if none is near to singular.
-
-        An inverse of moderate size proves full rank without singular values, which cost ten times as much.
-        """
-        scaled = self._triangles[:, :, : self.dim] * self._scale[:, None, :]
-        if (np.abs(np.einsum("ijj->ij", scaled)) * SAFE_SIZE < 1.0).any():
-            return None
-        inverse = np.linalg.inv(scaled)
-        if (np.einsum("ijk,ijk->i", inverse, inverse) > SAFE_SIZE**2).any():
-            return None
-        return np.ascontiguousarray(np.swapaxes(inverse, 1, 2))
-
-    @cached_property
     def full_span(self) -> NDArray[np.bool_]:
         """Whether Q_i has full rank."""
-        if self._safe is not None:
-            return np.ones(self.n_rows, dtype=bool)
-        return np.asarray(self._positive.all(axis=1))
+        return np.asarray(self._spaces.rank == self.dim)
 
     @cached_property
     def _eigenvalue_range(self) -> Array:
@@ -120,6 +78,8 @@ class QuadraticBlocks(SquaredRows):
     @property
     def strong_convexity(self) -> Array:
         """Least eigenvalue of Q_i, less what rounding may have added to it."""
+        if not self.full_span.any():
+            return np.zeros(self.n_rows)
         low, high = self._eigenvalue_range.T
         return np.where(self.full_span, np.maximum(low - 4 * self.dim * EPS * high, 0.0), 0.0)
 
@@ -137,7 +97,8 @@ class QuadraticBlocks(SquaredRows):
 
     def affine_prox(self, step: Array) -> tuple[Array, Array]:
         """``(I + step_i Q_i)^{-1}``, and that times ``step_i b_i``."""
-        if self._safe is not None and float(np.ptp(np.log(self._scale), axis=1).max(initial=0.0)) < LOG_UNITS:
+        sure = bool((self._spaces.sure & self.full_span).all())
+        if sure and float(np.ptp(np.log(self._scale), axis=1).max(initial=0.0)) < LOG_UNITS:
             matrix = np.linalg.inv(np.eye(self.dim) + step[:, None, None] * self.gram)
             offset = matrix @ (step[:, None] * self.linear)[:, :, None]
             return np.asarray(matrix, dtype=float), np.asarray(offset[:, :, 0], dtype=float)
@@ -162,7 +123,7 @@ class QuadraticBlocks(SquaredRows):
 
     def _squared_dual_norm(self, R: Array) -> Array:
         """``r_i^T Q_i^+ r_i`` for rows in the range of Q_i."""
-        rotated = (self._root @ (self._scale * R)[:, :, None])[:, :, 0]
+        rotated = (self._spaces.root @ (self._scale * R)[:, :, None])[:, :, 0]
         return np.asarray(np.einsum("ij,ij->i", rotated, rotated))
 
     @cached_property
@@ -175,8 +136,8 @@ class QuadraticBlocks(SquaredRows):
 
         Through a basis of the range: its rounding lies in the range too, however little of the row does.
         """
-        coordinates = np.einsum("ijk,ij->ik", self._range_basis, V)
-        return np.asarray(np.einsum("ijk,ik->ij", self._range_basis, coordinates))
+        basis = self._spaces.basis
+        return np.asarray(((V[:, None, :] @ basis) @ np.swapaxes(basis, 1, 2))[:, 0])
 
     def complement(self, V: Array) -> Array:
         """Component of every row in the null space of Q_i."""
@@ -193,17 +154,6 @@ class QuadraticBlocks(SquaredRows):
             tilt = self.tilt[deficient]
             out[deficient] = tilt + self._onto_range(out[deficient] - tilt)
         return out
-
-    @cached_property
-    def _range_basis(self) -> Array:
-        """Orthonormal columns that span the range of Q_i, then zeros, for the devices where it is not everything."""
-        deficient = self._deficient
-        scale, _, vectors = (part[deficient] for part in self._spectrum)
-        null = ~self._positive[deficient]
-        # null(Q) = diag(s) null(diag(s) Q diag(s)); the left singular vectors beyond its rank span its complement
-        left = np.linalg.svd(scale[:, :, None] * vectors * null[:, None, :])[0]
-        beyond = np.arange(self.dim)[None, :] >= null.sum(axis=1)[:, None]
-        return np.asarray(left * beyond[:, None, :])
 
     def _outside(self, S: Array) -> NDArray[np.bool_]:
         """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
@@ -241,7 +191,7 @@ class QuadraticBlocks(SquaredRows):
         # r^T Q^+ r changes by x^T dQ x with x = Q^+ r, in the scales of the unit diagonal
         scaled = self._scale * force
         length = np.linalg.norm(self._multiply_inverse(scaled), axis=1)
-        of_matrix = units * length * (self._largest * length + np.linalg.norm(scaled, axis=1))
+        of_matrix = units * length * (self._spaces.largest * length + np.linalg.norm(scaled, axis=1))
         return np.asarray(np.sqrt(gap * error) + 0.5 * error + of_matrix + units * gap)
 
     def linear_rounding(self, S: Array) -> Array:
@@ -250,17 +200,8 @@ class QuadraticBlocks(SquaredRows):
         if not len(self._deficient):
             return linear
         residual = self._residual(self.conjugate_gradient(S))
-        lost = self._sum_rows((2.0 * self.weight * residual)[:, None] * self._null_rows)
+        lost = self.complement(self._combinations(2.0 * self.weight * residual))
         return np.asarray(linear + np.linalg.norm(lost, axis=1))
-
-    @cached_property
-    def _null_rows(self) -> Array:
-        """Components of the rows of deficient devices in the null space of Q_i: nearly zero."""
-        out = np.zeros_like(self.X)
-        rows = np.flatnonzero(~self.full_span[self.owner])
-        basis = self._range_basis[(np.cumsum(~self.full_span) - 1)[self.owner[rows]]]
-        out[rows] = self.X[rows] - np.einsum("rjk,rk->rj", basis, np.einsum("rjk,rj->rk", basis, self.X[rows]))
-        return out
 
     def sensitivity(self, W: Array, S: Array, error: Array) -> Array:
         """To second order."""
@@ -273,12 +214,5 @@ class QuadraticBlocks(SquaredRows):
 
     def _multiply_inverse(self, scaled: Array) -> Array:
         """The pseudo-inverse of Q_i times vectors, both in the scales of the unit diagonal."""
-        root = self._root
+        root = self._spaces.root
         return np.asarray((np.swapaxes(root, 1, 2) @ (root @ scaled[:, :, None]))[:, :, 0])
-
-    @property
-    def _largest(self) -> Array:
-        """At least the largest eigenvalue of Q_i in the scales of the unit diagonal, if not much more."""
-        if self._safe is not None:
-            return np.full(self.n_rows, float(self.dim))
-        return self._spectrum[1][:, -1]
