@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gtvmin.cluster_solver import PathSolver
 from gtvmin.clustering import ConvexClustering
 from gtvmin.errors import HierarchyError
-from gtvmin.fusion import coupled_pairs, fused_edges, join
+from gtvmin.fusion import coupled_pairs, join
 from gtvmin.merge_range import merge_range
 from gtvmin.merge_tree import follow, merge_linkage
 from gtvmin.problem import GTVMin
@@ -243,12 +243,12 @@ def clusterpath(
     splits: list[Split] = []
     solver = PathSolver(base, gap, solve)
     for lam in strengths:
-        current, certificate = solver.solve(lam)
-        labels = join(current, fused_edges(current, certificate))
+        point = solver.solve(lam)
+        labels = point.labels
         if solved:
-            labels, parted = follow(solved[-1][2], labels, certificate.W, mass, certificate.gap)
+            labels, parted = follow(solved[-1][2], labels, point.W, mass, point.gap)
             splits += [Split(lam, *(base.network.nodes[i] for i in pair)) for pair in parted.tolist()]
-        solved.append((lam, certificate.W, labels, certificate.relative_gap))
+        solved.append((lam, point.W, labels, point.relative_gap))
         if not given and labels.max() + 1 == n_components:
             break
     values, W, clusters, gaps = zip(*solved, strict=True)

@@ -50,7 +50,7 @@ class ClusteringNetwork:
         order = np.argsort(ends, kind="stable")
         start = np.searchsorted(ends[order], np.arange(self.n_nodes + 1))
         # for every node: where its edges start, their numbers, and +1 (head) or -1 (tail)
-        self._incident = (start, order % max(len(tail), 1), np.where(order < len(tail), -1.0, 1.0))
+        self.incident = (start, order % max(len(tail), 1), np.where(order < len(tail), -1.0, 1.0))
 
     @cached_property
     def pattern(self) -> LaplacianPattern:
@@ -63,13 +63,13 @@ class ClusteringNetwork:
 
     def residual(self, W: Array, U: Array) -> Array:
         """``m_i (w_i - a_i) + (D^T U)_i``: zero where the flows U balance the pull of the centres."""
-        out: Array = _residual(self.mass, self.centres, W, U, *self._incident)
+        out: Array = _residual(self.mass, self.centres, W, U, *self.incident)
         return out
 
     def gap(self, strength: float, W: Array, U: Array) -> tuple[float, float]:
         """Gap of W and of flows with ``||u_e|| <= strength A_e``, and the objective at W."""
         bound = strength * self.weights
-        gap, objective = _gap(self.mass, self.centres, W, U, bound, self.tail, self.head, *self._incident)
+        gap, objective = _gap(self.mass, self.centres, W, U, bound, self.tail, self.head, *self.incident)
         return float(gap), float(objective)
 
     def admm_steps(

@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
-from gtvmin.cluster_solver import PathSolver
+from gtvmin.cluster_solver import PathSolver, _points_alone, contracted_admm
+from gtvmin.fusion import fused_edges, join
+from gtvmin.gap import gap_rounding, gap_terms
+from gtvmin.solvers.clustering_gap import fused_labels, proved_gap
 from gtvmin.solvers.clustering_network import ClusteringNetwork, Contracted, Groups
 from gtvmin.solvers.contracted_admm import ContractedADMM, fit_flows
 
@@ -78,6 +81,112 @@ def test_flows_inside_a_cluster_are_found_where_they_exist() -> None:
     assert np.allclose(network.residual(W, U), 0.0, atol=1e-6)
 
 
+def clustering_of(network: ClusteringNetwork, alpha: float) -> gtv.GTVMin:
+    losses = [0.5 * float(m) * gtv.SquaredDistance(a) for m, a in zip(network.mass, network.centres, strict=True)]
+    edges = np.column_stack([network.tail, network.head])
+    net = gtv.FLNetwork.from_edges(edges, network.weights, nodes=range(network.n_nodes))
+    return gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=alpha)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from([0.0, 1e-9, 1.0]), st.sampled_from([0.0, 1e8]))
+@settings(max_examples=30, deadline=None)
+def test_the_gap_of_a_path_is_the_one_of_certificates(seed: int, dim: int, noise: float, shift: float) -> None:
+    """Never smaller, be it rounding or not, and hardly larger."""
+    network, rng, alpha = random_network(seed, dim=dim), np.random.default_rng(seed), 0.7
+    network = ClusteringNetwork(network.mass, network.centres + shift, network.tail, network.head, network.weights)
+    solver = ContractedADMM(network)
+    solver.solve(alpha, 1e-12)
+    W = solver.W + noise * rng.normal(size=solver.W.shape)
+    U = solver.U * (1.0 + noise * rng.normal(size=(len(solver.U), 1)))
+    gap, objective = proved_gap(network, alpha, W, U)
+    form = clustering_of(network, alpha).lowered.form
+    inside = form.couplings[0].function.project_domain(U) * (1.0 - 1e-15)
+    expected = gap_terms(form, W, (inside,)).total + gap_rounding(form, W, (inside,))
+    assert objective == pytest.approx(form.objective(W), rel=1e-12)
+    assert gap >= expected * (1.0 - 1e-9) - 1e-14 * objective
+    assert gap <= expected * (1.0 + 1e-9) + 1e-14 * objective
+
+
+def test_flows_out_of_range_prove_nothing() -> None:
+    network = random_network(3)
+    W, U = np.zeros((12, 2)), np.zeros((len(network.tail), 2))
+    for value in (np.nan, np.inf):
+        U[0] = value
+        assert not proved_gap(network, 1.0, W, U)[0] <= 1e300
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_what_is_left_at_an_optimum_is_rounding(seed: int, fused: bool, dim: int) -> None:
+    """Centres follow from parameters and flows; through fused nodes runs much that cancels."""
+    network, rng = random_network(seed, dim=dim), np.random.default_rng(seed)
+    D = incidence(network)
+    if fused:
+        W, U, weights = np.ones((12, dim)), 1e3 * rng.normal(size=(len(D), dim)), np.full(len(D), 1e4)
+        U -= D @ (np.linalg.pinv(D) @ U)
+    else:
+        W, weights = rng.normal(size=(12, dim)), network.weights
+        U = D @ W
+        U *= ((1.0 - 1e-15) * weights / np.linalg.norm(U, axis=1))[:, None]
+    centres = W + D.T @ U / network.mass[:, None]
+    network = ClusteringNetwork(network.mass, centres, network.tail, network.head, weights)
+    form = clustering_of(network, 1.0).lowered.form
+    expected = gap_terms(form, W, (U,)).total + gap_rounding(form, W, (U,))
+    assert expected <= (1e-20 if fused else 1e-14 * form.objective(W))
+    assert 0.9 * expected <= proved_gap(network, 1.0, W, U)[0] <= 1.3 * expected
+
+
+def test_clusters_are_joined_by_the_rule() -> None:
+    """In order: equal ends; close ones; a flow inside its ball; the same, but proved apart; a saturated flow."""
+    W = np.array([[0.0], [0.0], [0.01], [0.5], [3.5], [4.0]])
+    network = ClusteringNetwork(np.ones(6), W, np.arange(5), np.arange(1, 6), np.ones(5))
+    U = np.array([[1.0], [1.0], [0.98], [0.98], [1.0]])
+    labels = fused_labels(network, W, U, np.ones(5), np.ones(6), 0.02, 1e-9, 0.99)
+    assert labels.tolist() == [0, 0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("loss", "alone"),
+    [
+        (0.5 * gtv.SquaredDistance([1.0, 2.0]), True),
+        (3.0 * gtv.SquaredDistance(0.0), True),
+        (gtv.SquaredDistance([1e6, 0.0]) + gtv.Linear([2e6, 0.0]), False),
+        (gtv.SquaredDistance([1e6, 0.0]) + gtv.SquaredDistance([-1e6, 0.0]), False),
+        (gtv.SquaredError([[2.0, 0.0], [0.0, 2.0]], [1.0, 3.0]), False),
+    ],
+)
+def test_losses_in_which_much_may_cancel_have_ordinary_certificates(loss: gtv.losses.Loss, alone: bool) -> None:
+    net = gtv.FLNetwork.from_edges([(0, 1), (1, 2)])
+    problem = gtv.NetworkLasso(net, [loss] * 3, lam=1.0, dim=2)
+    assert contracted_admm(problem) is not None
+    assert _points_alone(problem) is alone
+    point = PathSolver(problem, 1e-6, {}).solve(0.1)
+    assert problem.with_alpha(0.1).objective(point.W) == pytest.approx(
+        problem.with_alpha(0.1).solve("cvxpy").objective, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("masses", [False, True])
+def test_clusters_and_gaps_along_a_path_are_those_of_certificates(masses: bool) -> None:
+    network = random_network(11, n=40)
+    if not masses:
+        network = ClusteringNetwork(np.ones(40), network.centres, network.tail, network.head, network.weights)
+    problem = clustering_of(network, 1.0)
+    path, check = PathSolver(problem, 1e-7, {}), contracted_admm(problem)
+    assert check is not None
+    counts = []
+    for lam in np.geomspace(1e-3, 3.0, 20):
+        point, current = path.solve(lam), problem.with_alpha(lam)
+        check.solve(lam, 0.9e-7)
+        certificate = gtv.certify(current, check.W, duals=(check.U,))
+        assert np.array_equal(point.W, check.W)
+        assert point.relative_gap == pytest.approx(certificate.relative_gap, rel=1e-3, abs=1e-12)
+        assert np.array_equal(point.labels, join(current, fused_edges(current, certificate)))
+        counts.append(point.labels.max() + 1)
+    assert max(counts) == 40
+    assert min(counts) < 5
+
+
 @pytest.mark.filterwarnings("ignore::gtvmin.errors.DisconnectedWarning")
 @pytest.mark.parametrize(("dim", "p"), [(1, 1), (1, 2), (2, 2), (3, 2)])
 def test_a_path_agrees_with_cvxpy(dim: int, p: float) -> None:
@@ -107,15 +216,13 @@ def test_a_path_is_that_of_another_solver() -> None:
 
 
 def test_masses_and_falling_strengths_are_solved_for_too() -> None:
-    network, D = random_network(7), incidence(random_network(7))
+    network = random_network(7)
     solver = ContractedADMM(network)
     for strength in (0.1, 3.0, 0.01, 50.0, 0.3):
         assert solver.solve(strength, 1e-9) <= 1e-9
         assert (np.linalg.norm(solver.U, axis=1) <= strength * network.weights * (1 + 1e-12)).all()
-        losses = [0.5 * float(m) * gtv.SquaredDistance(a) for m, a in zip(network.mass, network.centres, strict=True)]
-        net = gtv.FLNetwork.from_edges(np.column_stack([network.tail, network.head]), network.weights, nodes=range(12))
-        assert len(net.edges) == len(D)
-        problem = gtv.GTVMin(net, losses, penalty=gtv.Norm(2), alpha=strength)
+        problem = clustering_of(network, strength)
+        assert problem.network.n_edges == len(network.tail)
         assert problem.certify(solver.W, solver.U).relative_gap <= 2e-9
 
 
@@ -125,7 +232,9 @@ def test_what_the_contracted_solver_misses_is_solved_otherwise(monkeypatch: pyte
     problem = gtv.ConvexClustering(np.random.default_rng(1).normal(size=(20, 2)), k=4)
     solver = PathSolver(problem, 1e-6, {})
     for lam in (0.1, 0.5):
-        assert solver.solve(lam)[1].holds(1e-6)
+        point = solver.solve(lam)
+        assert problem.with_alpha(lam).certify(point.W).relative_gap <= 1e-5
+        assert point.relative_gap <= 1e-6
 
 
 @pytest.mark.parametrize("p", [1, np.inf])
