@@ -102,10 +102,13 @@ def penalties_of_attribute(penalty: Any, network: Any) -> Any:
 
 
 def parameter_counts(
-    network: FLNetwork, losses: tuple[Loss, ...], dim: int | Mapping[Any, int] | None
+    network: FLNetwork, losses: tuple[Loss, ...], dim: int | Mapping[Any, int] | list[int] | None
 ) -> NDArray[np.int64]:
-    """Number of parameters of every device."""
-    if isinstance(dim, Mapping):
+    """Number of parameters of every device; ``dim`` may be a list of them in node order."""
+    given: Sequence[int | None]
+    if isinstance(dim, list):
+        given = dim
+    elif isinstance(dim, Mapping):
         for label in dim:
             network.index(label)
         given = [
@@ -115,9 +118,10 @@ def parameter_counts(
         given = [None if dim is None else positive_integer(dim, "dim")] * network.n_nodes
     found: list[int | None] = []
     for node, loss, asked in zip(network.nodes, losses, given, strict=True):
-        if loss.dim is not None and asked is not None and loss.dim != asked:
-            raise ValueError(f"node {node!r} has {loss.dim} parameters and dim has {asked}")
-        found.append(asked if loss.dim is None else loss.dim)
+        own = loss.dim
+        if own is not None and asked is not None and own != asked:
+            raise ValueError(f"node {node!r} has {own} parameters and dim has {asked}")
+        found.append(asked if own is None else own)
     known = {number for number in found if number is not None}
     if not known:
         raise ValueError("no loss fixes the number of parameters: give dim=")

@@ -173,7 +173,7 @@ class GTVMin:
     def with_losses(self, losses: Losses) -> GTVMin:
         """The same problem with other losses of as many parameters."""
         ordered = losses_in_order(self.network, losses)
-        parameter_counts(self.network, ordered, dict(zip(self.network.nodes, self.dims.tolist(), strict=True)))
+        parameter_counts(self.network, ordered, self.dims.tolist())
         return self._with(losses=ordered, loss_stack=LossStack(ordered, self.dims))
 
     def _with(self, **changes: Any) -> GTVMin:

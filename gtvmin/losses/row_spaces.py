@@ -114,7 +114,7 @@ def _by_singular_values(A: Array, scale: Array) -> tuple[Array, Array, Array]:
     """Singular values of the rows with columns of unit length, those taken for zero as zeros; roots and bases."""
     dim, most = A.shape[2], A.shape[1]
     scaled = A * scale[:, None, :]
-    finite = np.isfinite(scaled).all(axis=(1, 2))
+    finite = np.asarray(np.isfinite(scaled).all(axis=(1, 2)))
     _, sigma, right = np.linalg.svd(np.where(finite[:, None, None], scaled, 0.0))
     positive = sigma > RANK_TOLERANCE * dim
     rank = positive.sum(axis=1)

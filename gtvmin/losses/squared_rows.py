@@ -35,6 +35,13 @@ class QuadraticLoss(Loss):
     def rows(self, dim: int) -> Rows:
         """Rows, targets and weights, for ``dim`` parameters."""
 
+    @classmethod
+    def rows_of_all(cls, losses: Sequence[Self], dim: int) -> tuple[Rows, NDArray[np.int64]]:
+        """Rows of several such losses, one after the other, and their numbers; a subclass may have them in one go."""
+        X, y, weight = zip(*(loss.rows(dim) for loss in losses), strict=True)
+        counts = np.array([len(part) for part in y])
+        return (np.concatenate(X), np.concatenate(y), np.concatenate(weight)), counts
+
     def affine(self, dim: int) -> tuple[Array, float] | None:
         """Coefficients c and constant of an affine part ``c^T w + constant``, if there is one."""
         return None
@@ -78,21 +85,32 @@ class SquaredRows(BlockFunction):
     @classmethod
     def stack(cls, terms: Sequence[Sequence[tuple[float, QuadraticLoss]]], dim: int) -> Self:
         """Stack one list of ``coefficient * loss`` per device."""
-        parts = [[(c, loss.rows(dim)) for c, loss in device] for device in terms]
-        flat = [(c, rows) for device in parts for c, rows in device]
-        counts = np.array([sum(len(rows[1]) for _, rows in device) for device in parts], dtype=np.int64)
-        empty = np.empty((0, dim))
-        X = np.concatenate([empty, *(rows[0] for _, rows in flat)])
-        y = np.concatenate([empty[:, 0], *(rows[1] for _, rows in flat)])
-        weight = np.concatenate([empty[:, 0], *(c * rows[2] for c, rows in flat)])
-        tilt, tilt_size, offset = np.zeros((len(terms), dim)), np.zeros((len(terms), dim)), np.zeros(len(terms))
-        for i, device in enumerate(terms):
-            for c, loss in device:
-                affine = loss.affine(dim)
-                if affine is not None:
-                    tilt[i] += c * affine[0]
-                    tilt_size[i] += np.abs(c * affine[0])
-                    offset[i] += c * affine[1]
+        owner = np.repeat(np.arange(len(terms)), [len(device) for device in terms])
+        factors = np.array([c for device in terms for c, _ in device])
+        atoms = [loss for device in terms for _, loss in device]
+        kinds: dict[type[QuadraticLoss], list[int]] = {}
+        for place, loss in enumerate(atoms):
+            kinds.setdefault(type(loss), []).append(place)
+        parts, places, tilt, tilt_size = [], [], np.zeros((len(terms), dim)), np.zeros((len(terms), dim))
+        offset = np.zeros(len(terms))
+        for kind, members in kinds.items():
+            (X, y, weight), numbers = kind.rows_of_all([atoms[place] for place in members], dim)
+            parts.append((X, y, weight * np.repeat(factors[members], numbers)))
+            places.append(np.repeat(members, numbers))
+            if kind.affine is not QuadraticLoss.affine:
+                for place in members:
+                    affine, device, c = atoms[place].affine(dim), owner[place], factors[place]
+                    if affine is not None:
+                        tilt[device] += c * affine[0]
+                        tilt_size[device] += np.abs(c * affine[0])
+                        offset[device] += c * affine[1]
+        parts = parts or [(np.empty((0, dim)), np.empty(0), np.empty(0))]
+        X, y, weight = (part[0] if len(parts) == 1 else np.concatenate(part) for part in zip(*parts, strict=True))
+        term = np.concatenate([np.empty(0, dtype=np.int64), *places])
+        if len(parts) > 1:  # back into the order of the devices and their terms
+            order = np.argsort(term, kind="stable")
+            X, y, weight, term = X[order], y[order], weight[order], term[order]
+        counts = np.bincount(owner[term], minlength=len(terms))
         return cls(X, y, weight, counts, tilt, offset, tilt_size)
 
     def _sum_rows(self, values: Array) -> Array:
