@@ -107,7 +107,8 @@ class AdaptivePrimalDual:
 
         first = starting_arrays(form, start)
         scale = self.scale or _scale_of(form, first) or estimate_scale(form)
-        return AdaptiveState(first, form.adjoint(first[1]), scale, Sweep.of(form, scale), _zeros(first))
+        sweep = Sweep.of(form, scale)
+        return AdaptiveState(first, sweep.pull(first[1]), scale, sweep, _zeros(first))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
         """One relaxed step; now and then, a restart."""
@@ -117,19 +118,19 @@ class AdaptivePrimalDual:
             _add(state.total, state.iterate)
             state.count += 1
         if state.iteration % LOOK_EVERY == 0:
-            self._look(form, state)
+            self._look(state)
         if state.iteration >= state.next_adaptation:
             self._adapt(form, state)
         return state
 
-    def _look(self, form: StandardForm, state: AdaptiveState) -> None:
+    def _look(self, state: AdaptiveState) -> None:
         """Restart from the average or the iterate, if either moves clearly less than the last start."""
         sweep = state.sweep
         residual = sweep.length(sweep.plain_step(state.iterate, state.pull), state.iterate)
         if not state.count:
             return
         average = state.total[0] / state.count, tuple(dual / state.count for dual in state.total[1])
-        trial = sweep.plain_step(average, form.adjoint(average[1]))
+        trial = sweep.plain_step(average, sweep.pull(average[1]))
         of_average = sweep.length(trial, average)
         least = min(residual, of_average)
         rising = least <= NECESSARY * state.residual and least > state.last_look
@@ -138,7 +139,7 @@ class AdaptivePrimalDual:
             state.last_look = least
             return
         if of_average < residual:
-            state.iterate, state.pull = trial, form.adjoint(trial[1])
+            state.iterate, state.pull = trial, sweep.pull(trial[1])
         _restart(state, least)
 
     def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:

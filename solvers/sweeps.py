@@ -14,13 +14,11 @@ from numba import njit
 
 from .linear_maps import Array, EdgeDifference
 from .operators import compiled
+from .passes import move_devices, move_in_balls, move_in_boxes, thread_count
 from .primal_dual import step_sizes
 from .standard_form import Duals, StandardForm, Term
 
 __all__ = ["Sweep"]
-
-# A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
-INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 Iterate = tuple[Array, Duals]
 """Parameters and duals."""
@@ -29,7 +27,10 @@ DevicePass = Callable[[Array, Array, float], Array]
 """``(W, pull, relaxation) -> 2 prox - W``; W moves in place, and the pull is set to zero."""
 
 RowPass = Callable[[Array, Array, Array, float], None]
-"""``(U, ahead, pull, relaxation)``: U moves in place, and ``K^T U`` is added to the pull."""
+"""``(U, ahead, pull, relaxation)``: U moves in place, and ``K^T U`` is added to the pull.
+
+The pull has one part for each thread, shape (threads, n_nodes, dim).
+"""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,13 @@ class Sweep:
 
     Attributes
     ----------
+    form : StandardForm
+        The problem.
     tau, sigma : arrays
         Step sizes of the devices, and of the rows of every term.
     """
 
+    form: StandardForm
     tau: Array
     sigma: Duals
     devices: DevicePass
@@ -52,10 +56,17 @@ class Sweep:
         """Compute what depends on the scale alone."""
         tau, sigma = step_sizes(form, scale)
         rows = tuple(_row_pass(term, step) for term, step in zip(form.terms, sigma, strict=True))
-        return cls(tau, sigma, _device_pass(form, tau), rows)
+        return cls(form, tau, sigma, _device_pass(form, tau), rows)
+
+    def pull(self, U: Duals) -> Array:
+        """``sum_k K_k^T U_k``, with parts for all threads."""
+        edges = max(term.map.n_rows for term in self.form.terms)
+        parts = np.zeros((thread_count(edges, self.form.dim), self.form.n_nodes, self.form.dim))
+        parts[0] = self.form.adjoint(U)
+        return parts
 
     def advance(self, iterate: Iterate, pull: Array, relaxation: float) -> None:
-        """Move an iterate, and its pull ``sum_k K_k^T U_k``, by a multiple of the plain step."""
+        """Move an iterate, and its pull, by a multiple of the plain step."""
         W, U = iterate
         ahead = self.devices(W, pull, relaxation)
         for row_pass, dual in zip(self.rows, U, strict=True):
@@ -83,11 +94,11 @@ def _device_pass(form: StandardForm, tau: Array) -> DevicePass:
     affine = form.quadratic.affine_prox(tau)
     if affine is not None:
         matrix, offset = affine
-        return lambda W, pull, relaxation: _move_devices(W, pull, tau, matrix, offset, relaxation)
+        return move_devices(tau, np.ascontiguousarray(matrix), np.ascontiguousarray(offset))
     prox = form.quadratic.prox_operator(tau)
 
     def move(W: Array, pull: Array, relaxation: float) -> Array:
-        step = prox(W - tau[:, None] * pull) - W
+        step = prox(W - tau[:, None] * pull.sum(axis=0)) - W
         ahead = W + 2.0 * step
         W += relaxation * step
         pull[:] = 0.0
@@ -100,74 +111,19 @@ def _row_pass(term: Term, sigma: Array) -> RowPass:
     norm = term.function.norm
     if norm is not None and isinstance(term.map, EdgeDifference):
         radius, p = norm
-        tail, head = term.map.tail, term.map.head
-        if p == 2.0 or term.map.width == 1:
-            return lambda U, ahead, pull, factor: _move_in_balls(U, ahead, pull, tail, head, sigma, radius, factor)
+        step = float(sigma.max(initial=0.0))  # one for all edges, whose ends all have size one
         if p == 1.0:
-            return lambda U, ahead, pull, factor: _move_in_boxes(U, ahead, pull, tail, head, sigma, radius, factor)
+            return move_in_boxes(term.map, step, radius)
+        if p == 2.0 or term.map.width == 1:
+            return move_in_balls(term.map, step, radius)
     ascend, descend = compiled(term.map)
     prox = term.function.conjugate_prox_operator(sigma)
 
     def move(U: Array, ahead: Array, pull: Array, relaxation: float) -> None:
         U += relaxation * (prox(ascend(U, ahead, sigma)) - U)
-        pull += descend(U)
+        pull[0] += descend(U)
 
     return move
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _move_devices(W: Array, pull: Array, tau: Array, M: Array, offset: Array, relaxation: float) -> Array:
-    n, dim = W.shape
-    ahead = np.empty_like(W)
-    at = np.empty(dim)
-    for i in range(n):
-        for k in range(dim):
-            at[k] = W[i, k] - tau[i] * pull[i, k]
-            pull[i, k] = 0.0
-        for j in range(dim):
-            total = offset[i, j]
-            for k in range(dim):
-                total += M[i, j, k] * at[k]
-            move = total - W[i, j]
-            ahead[i, j] = total + move
-            W[i, j] += relaxation * move
-    return ahead
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _move_in_balls(
-    U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
-) -> None:
-    dim = U.shape[1]
-    at = np.empty(dim)
-    for e in range(len(U)):
-        i, j = tail[e], head[e]
-        total = 0.0
-        for k in range(dim):
-            at[k] = U[e, k] + sigma[e] * (ahead[j, k] - ahead[i, k])
-            total += at[k] * at[k]
-        factor = 1.0
-        if total > radius[e] * radius[e]:
-            factor = INSIDE * radius[e] / np.sqrt(total)
-        for k in range(dim):
-            new = U[e, k] + relaxation * (factor * at[k] - U[e, k])
-            U[e, k] = new
-            pull[j, k] += new
-            pull[i, k] -= new
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _move_in_boxes(
-    U: Array, ahead: Array, pull: Array, tail: Array, head: Array, sigma: Array, radius: Array, relaxation: float
-) -> None:
-    for e in range(len(U)):
-        i, j = tail[e], head[e]
-        for k in range(U.shape[1]):
-            at = U[e, k] + sigma[e] * (ahead[j, k] - ahead[i, k])
-            new = U[e, k] + relaxation * (min(max(at, -radius[e]), radius[e]) - U[e, k])
-            U[e, k] = new
-            pull[j, k] += new
-            pull[i, k] -= new
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

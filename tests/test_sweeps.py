@@ -1,0 +1,118 @@
+"""Compiled steps against the formulas in NumPy, in one thread and in several."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numba import config
+
+import gtvmin as gtv
+from gtvmin.registry import make_solver
+from gtvmin.solvers import sweeps
+from gtvmin.solvers.passes import MOST_THREADS, NUMBERS_PER_THREAD, thread_count
+from gtvmin.solvers.sweeps import Sweep
+
+N, SCALE, RELAXATION = 23, 0.7, 1.6
+
+
+def problem(dim: int, p: float, seed: int = 0) -> gtv.GTVMin:
+    rng = np.random.default_rng(seed)
+    pairs = np.argwhere(np.triu(rng.random((N, N)) < 0.3, 1))
+    network = gtv.FLNetwork.from_edges(pairs, weights=rng.uniform(0.5, 2.0, len(pairs)), nodes=range(N))
+    losses = [
+        gtv.Zero(dim) if i % 5 == 0 else gtv.SquaredError(rng.normal(size=(3, dim)), rng.normal(size=3))
+        for i in range(N)
+    ]
+    return gtv.NetworkLasso(network, losses, lam=0.1, p=p)
+
+
+def step_in_numpy(problem: gtv.GTVMin, W: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Algorithm 3.1 of Condat (2013) with the diagonal steps of Pock and Chambolle (2011), device by device."""
+    D = problem.network.incidence().toarray()
+    degree = np.abs(D).sum(axis=0)
+    tau, sigma = SCALE / degree, 1.0 / (2.0 * SCALE)
+    at, prox = W - tau[:, None] * (D.T @ U), np.empty_like(W)
+    for i, loss in enumerate(problem.losses):
+        X, y = (loss.X, loss.y) if isinstance(loss, gtv.SquaredError) else (np.zeros((1, W.shape[1])), np.zeros(1))
+        hessian = np.eye(W.shape[1]) + 2.0 * tau[i] / len(y) * X.T @ X
+        prox[i] = np.linalg.solve(hessian, at[i] + 2.0 * tau[i] / len(y) * X.T @ y)
+    V = U + sigma * D @ (2.0 * prox - W)
+    radius = problem.alpha * problem.network.weights[:, None]
+    if problem.penalty == gtv.Norm(1):
+        inside = np.clip(V, -radius, radius)
+    else:
+        inside = V * np.minimum(1.0, radius / np.linalg.norm(V, axis=1, keepdims=True))
+    return W + RELAXATION * (prox - W), U + RELAXATION * (inside - U)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize("dim", [1, 2, 4, 5, 9])
+def test_steps_are_those_of_the_formulas(dim: int, p: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "thread_count", lambda edges, dim: threads)
+    case, rng = problem(dim, p), np.random.default_rng(1)
+    form = case.lowered.form
+    W, U = rng.normal(size=(N, dim)), 0.1 * rng.normal(size=(form.n_edges, dim))
+    sweep = Sweep.of(form, SCALE)
+    iterate, pull = (W.copy(), (U.copy(),)), sweep.pull((U,))
+    assert len(pull) == threads
+    for _ in range(3):
+        sweep.advance(iterate, pull, RELAXATION)
+        W, U = step_in_numpy(case, W, U)
+    np.testing.assert_allclose(iterate[0], W, atol=1e-12)
+    np.testing.assert_allclose(iterate[1][0], U, atol=1e-12)
+    np.testing.assert_allclose(pull.sum(axis=0), case.network.incidence().T @ U, atol=1e-12)
+
+
+def test_a_step_from_zero_without_labels_stays_there() -> None:
+    network = gtv.FLNetwork.from_edges([(0, 1), (1, 2)])
+    form = gtv.NetworkLasso(network, [gtv.Zero(2)] * 3, lam=1.0).lowered.form
+    sweep = Sweep.of(form, 1.0)
+    iterate = np.zeros((3, 2)), form.zero_duals()
+    sweep.advance(iterate, sweep.pull(iterate[1]), RELAXATION)
+    assert not iterate[0].any()
+    assert not iterate[1][0].any()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_threads_give_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "thread_count", lambda edges, dim: threads)
+    runs = []
+    for _ in range(2):
+        form, solver = problem(3, 2.0).lowered.form, make_solver("adaptive_primal_dual")
+        state = solver.init(form, None)
+        for _ in range(100):
+            state = solver.step(form, state)
+        runs.append(state.iterate)
+    assert np.array_equal(runs[0][0], runs[1][0])
+    assert np.array_equal(runs[0][1][0], runs[1][1][0])
+
+
+def test_small_problems_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", 64)
+    assert thread_count(NUMBERS_PER_THREAD // 2, 3) == 1
+    assert thread_count(NUMBERS_PER_THREAD, 2) == 2
+    assert thread_count(10**9, 2) == MOST_THREADS
+    monkeypatch.setattr(config, "NUMBA_NUM_THREADS", 1)
+    assert thread_count(10**9, 2) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork on Windows")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    script = """
+import os, signal, warnings
+warnings.simplefilter("ignore")
+from gtvmin.solvers.passes import _run
+_run([list, list])
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    _run([list, list])
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert found.stdout.strip() == "0"
