@@ -34,7 +34,7 @@ UNROLLED = 4
 
 
 def thread_count(edges: int, dim: int) -> int:
-    """Threads for a pass over that many edges: ``NUMBA_NUM_THREADS``, one a core by default, if there is enough work."""
+    """Threads for a pass over that many edges: ``NUMBA_NUM_THREADS``, one a core by default, for enough work."""
     return max(1, min(int(config.NUMBA_NUM_THREADS), MOST_THREADS, edges * dim // NUMBERS_PER_THREAD))
 
 
