@@ -24,6 +24,8 @@ EPS = float(np.finfo(float).eps)
 # Duals that meet the linear conditions to that share only must raise the bound by more than this share of it.
 PULL_GAIN = 10.0 * SPAN_TOLERANCE
 FACE_ROUNDS = 5
+# Of the repairs, all but the one along faces, which may take thousands of products.
+CHEAP_REPAIRS = 2
 ALTERNATIONS = 3
 # Numbers below this share of the largest of their term are tried as zeros.
 NOISE = 1e-7
@@ -70,11 +72,12 @@ def zero_dual(form: StandardForm) -> DualPoint:
 
 
 def best_dual(
-    form: StandardForm, U: Duals, known: DualPoint | None = None, enough: float = np.inf
+    form: StandardForm, U: Duals, known: DualPoint | None = None, enough: float = np.inf, near: float = np.inf
 ) -> tuple[DualPoint, int]:
     """Best of the repairs of U, of the zero dual and of a known one, and how many products with K they cost.
 
-    The cheapest repairs come first, and no more are tried once one proves ``enough``.
+    The cheapest repairs come first, and no more are tried once one proves ``enough``, nor the dearest once one is
+    ``near`` to that.
     """
     zero = zero_dual(form)
     best = zero if known is None else max(zero, known, key=_value)
@@ -91,6 +94,8 @@ def best_dual(
         best = max(best, _best_between(form, anchor, candidate), key=_value)
         if best[0] >= enough:
             return best, cost
+        if best[0] >= near and len(candidates) == CHEAP_REPAIRS:
+            break
     for candidate in candidates:
         best = _better_pulled_in(form, best, candidate)
     if best is start:

@@ -25,6 +25,9 @@ SETTLED = 1e-3
 REPAIR_PATIENCE = 4
 # Repairs that leave this share of the tolerance are good enough.
 ENOUGH = 0.9
+# Once cheap repairs come within so many times the tolerance, the solver's next steps will do the rest; the dear one is
+# tried all the same from the iteration on at which it is paid for.
+NEAR, DEAR = 3.0, 6000
 # Objective minus bound loses its digits below this share of the objective's parts; the terms do not.
 CANCELLATION = 1e-9
 
@@ -87,7 +90,8 @@ class GapMonitor:
             return assessment
         size = max(abs(self.primal), self.floor)
         enough = self.primal - ENOUGH * self.tolerance * size if self.tolerance > 0 else np.inf
-        (value, repaired), cost = best_dual(self.form, duals, enough=enough)
+        near = self.primal - NEAR * self.tolerance * size if iteration < DEAR else np.inf
+        (value, repaired), cost = best_dual(self.form, duals, enough=enough, near=near)
         self.repair_cost += cost if cost > 1 else 0
         self._keep_duals(value, repaired)
         return self._assess(Point(W, repaired))
