@@ -39,10 +39,11 @@ def follow(before: IntArray, now: IntArray, W: Array, mass: Array, gap: float) -
     parted : int array (k, 2)
         For every piece that is proved to have parted, one node of it and one of the piece that it was with.
     """
-    pairs, first, piece, count = np.unique(
-        np.column_stack([before, now]), axis=0, return_index=True, return_inverse=True, return_counts=True
+    size = int(now.max()) + 1
+    keys, first, piece, count = np.unique(
+        before * size + now, return_index=True, return_inverse=True, return_counts=True
     )
-    piece = piece.ravel()
+    pairs = np.column_stack([keys // size, keys % size])
     total = np.bincount(piece, mass)
     safe = np.where(total > 0, total, 1.0)
     means = np.column_stack([np.bincount(piece, mass * column) / safe for column in W.T])
@@ -56,7 +57,6 @@ def follow(before: IntArray, now: IntArray, W: Array, mass: Array, gap: float) -
     weighed = (total[others] > 0) & (total[main] > 0)
     parted = weighed & (np.linalg.norm(means[others] - means[main], axis=1) > error)
     links = (np.ones(int((~parted).sum())), (pairs[others[~parted], 1], pairs[main[~parted], 1]))
-    size = int(now.max()) + 1
     joined = connected_components(sparse.coo_array(links, shape=(size, size)), directed=False)[1]
     return joined[now].astype(np.int64), np.column_stack([first[main[parted]], first[others[parted]]])
 

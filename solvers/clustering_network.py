@@ -68,9 +68,13 @@ class ClusteringNetwork:
 
     def gap(self, strength: float, W: Array, U: Array) -> tuple[float, float]:
         """Gap of W and of flows with ``||u_e|| <= strength A_e``, and the objective at W."""
-        bound = strength * self.weights
-        gap, objective = _gap(self.mass, self.centres, W, U, bound, self.tail, self.head, *self.incident)
-        return float(gap), float(objective)
+        return self.gap_and_residual(strength, W, U)[:2]
+
+    def gap_and_residual(self, strength: float, W: Array, U: Array) -> tuple[float, float, Array]:
+        """Both at once."""
+        residual = self.residual(W, U)
+        gap, objective = _gap(self.mass, self.centres, W, U, residual, strength * self.weights, self.tail, self.head)
+        return float(gap), float(objective), residual
 
     def admm_steps(
         self,
@@ -131,11 +135,11 @@ class Contracted:
         summed = [np.bincount(self._joined, column, self.network.weights.size) for column in flows.T]
         return full.means(self.groups, full.mass[:, None] * W), np.column_stack(summed)
 
-    def expand(self, W: Array, flows: Array, U: Array) -> tuple[Array, Array]:
-        """Parameters of all nodes; flows between groups in place of those in U."""
+    def expand(self, flows: Array, U: Array) -> Array:
+        """Flows between groups in place of those in U."""
         U = U.copy()
         U[self._across] = self._share * flows[self._joined]
-        return W[self.groups.labels], U
+        return U
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -153,26 +157,14 @@ def _residual(mass: Array, centres: Array, W: Array, U: Array, start: IntArray, 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _gap(
-    mass: Array,
-    centres: Array,
-    W: Array,
-    U: Array,
-    bound: Array,
-    tail: IntArray,
-    head: IntArray,
-    start: IntArray,
-    edges: IntArray,
-    signs: Array,
+    mass: Array, centres: Array, W: Array, U: Array, residual: Array, bound: Array, tail: IntArray, head: IntArray
 ) -> tuple[float, float]:
     n, dim = W.shape
     gap, objective = 0.0, 0.0
     for i in range(n):
         for j in range(dim):
             move = W[i, j] - centres[i, j]
-            force = mass[i] * move
-            for k in range(start[i], start[i + 1]):
-                force += signs[k] * U[edges[k], j]
-            gap += 0.5 * force * force / mass[i]
+            gap += 0.5 * residual[i, j] * residual[i, j] / mass[i]
             objective += 0.5 * mass[i] * move * move
     for e in range(len(tail)):
         square, product = 0.0, 0.0

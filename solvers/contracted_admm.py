@@ -1,9 +1,10 @@
 """Convex clustering for growing strengths: ADMM on the clusters found so far, and flows that hold them together.
 
 At each strength the clusters of the last one are nodes of a small network, on which ADMM (:mod:`gtvmin.solvers.admm`)
-finds what merges; copies of differences that are exactly zero say so.  Inside a cluster, flows are the solution of a
-Laplacian system in which edges with little room left conduct little.  Flows that do not fit are met by a few steps of
-ADMM on the whole network, after which clusters are read anew: so they may split as well.
+finds what merges; copies of differences that are exactly zero say so.  Inside a cluster, flows stay as they were or go
+on changing as they did, whichever is better, and are corrected by Laplacian systems
+(:mod:`gtvmin.solvers.clustering_flows`).  Flows that do not fit are met by a few steps of ADMM on the whole network,
+after which clusters are read anew: so they may split as well.
 
 Importing this module imports numba.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .clustering_flows import continued_flows, fit_flows
 from .clustering_network import ClusteringNetwork, Contracted, Groups
 from .linear_maps import Array
 
@@ -30,9 +32,6 @@ FIRST_STEPS, STEPS_GROWTH, MOST_STEPS = 10, 1.5, 3000
 CHECK_EVERY, CHECK_GROWTH = 5, 0.2
 FIRST_LOOK = 10
 LOOK_GROWTH, FACTOR_RANGE, LOCAL_RANGE = 1.5, (0.1, 10.0), (0.1, 10.0)
-# Flows are given up once a round leaves more than this share of the gap.
-SLOW = 0.5
-FLOW_ROUNDS, LEAST_ROOM, GROUNDING = 4, 1e-4, 1e-10
 TINY = float(np.finfo(float).tiny)
 
 
@@ -53,6 +52,9 @@ class ContractedADMM:
         self.rho = 1.0 / (START_SHARE * spread) if spread > 0 else 1.0
         self.strength = 0.0
         self._contracted: Contracted | None = None
+        # strength, flows and edges between clusters of the solution before; flows that continue the change from it
+        self._before: tuple[float, Array, NDArray[np.bool_]] | None = None
+        self._ahead: Array | None = None
 
     def solve(self, strength: float, tolerance: float) -> float:
         """Move W and U to a solution for the strength; return the relative gap that was reached.
@@ -80,14 +82,20 @@ class ContractedADMM:
 
     def restart(self, W: Array, U: Array) -> None:
         """Go on from a solution for the present strength that was found elsewhere."""
-        self.W, self.U = W.copy(), U.copy()
+        self.W, self.U, self._before = W.copy(), U.copy(), None
         self.groups = self.network.components(np.asarray(~self.network.differences(W).any(axis=1)))
 
     def _scale_flows(self, strength: float) -> None:
-        """Flows between clusters stay at their bounds; those inside need not change."""
+        """Flows between clusters stay at their bounds; those inside need not change, or go on changing as they did."""
+        network, labels, self._ahead = self.network, self.groups.labels, None
         if self.strength > 0:
-            labels, factor = self.groups.labels, strength / self.strength
-            across = labels[self.network.tail] != labels[self.network.head]
+            across = labels[network.tail] != labels[network.head]
+            if self._before is not None and strength > self.strength > self._before[0]:
+                before, U, apart = self._before
+                share = (strength - self.strength) / (self.strength - before)
+                self._ahead = continued_flows(self.U, U, share, ~(across | apart), strength * network.weights)
+            self._before = self.strength, self.U.copy(), across
+            factor = strength / self.strength
             self.U[across | (factor < 1)] *= factor
         self.strength = strength
 
@@ -108,15 +116,13 @@ class ContractedADMM:
             limit=REDUCED_LIMIT,
             offset=small.offset,
         )
-        # parameters for which the pull of the centres and the flows between groups balance
         further = small.network.components(merged)
-        pull = (
-            small.network.linear
-            - small.network.residual(W, flows)
-            + small.network.mass[:, None] * (W - small.network.centres)
-        )
-        W = small.network.means(further, pull)[further.labels]
-        W, U = small.expand(W, flows, self.U)
+        # means alone: parameters that balance the flows exactly can be far off where clusters are about to meet
+        W = small.network.means(further, small.network.mass[:, None] * W)[further.labels][self.groups.labels]
+        U = small.expand(flows, self.U)
+        if self._ahead is not None:
+            ahead = small.expand(flows, self._ahead)
+            U, self._ahead = min(U, ahead, key=lambda flow: network.gap(strength, W, flow)[0]), None
         groups = (
             self.groups
             if further.size == self.groups.size
@@ -185,32 +191,3 @@ def _penalties(central: Array, U: Array, Z: Array) -> Array:
     low, high = (share * central for share in LOCAL_RANGE)
     flow, copy = (np.sqrt(np.einsum("ij,ij->i", part, part)) for part in (U, Z))
     return np.asarray(np.maximum(flow / np.maximum(np.maximum(copy, flow / high), TINY), low))
-
-
-def fit_flows(
-    network: ClusteringNetwork, groups: Groups, strength: float, W: Array, U: Array, tolerance: float
-) -> tuple[Array, float]:
-    """Correct flows inside groups, by Laplacian systems and projections in turn; return the best and their gap."""
-    labels, bound = groups.labels, strength * network.weights
-    inside = labels[network.tail] == labels[network.head]
-    sizes = np.bincount(labels, minlength=groups.size)
-    best = U, np.inf
-    for trial in range(FLOW_ROUNDS + 1):
-        gap, objective = network.gap(strength, W, U)
-        relative = gap / max(objective, TINY)
-        slow = trial > 1 and relative > SLOW * best[1]
-        if relative < best[1]:
-            best = U, relative
-        if best[1] <= tolerance or slow or trial == FLOW_ROUNDS or not inside.any():
-            break
-        missing = network.residual(W, U)
-        for column in missing.T:
-            column -= (np.bincount(labels, column, groups.size) / sizes)[labels]
-        room = np.maximum(1.0 - np.sqrt(np.einsum("ij,ij->i", U, U)) / bound, LEAST_ROOM)
-        conductance = np.where(inside, bound * room, 0.0)
-        grounding = np.full(network.n_nodes, GROUNDING * float(conductance.max()))
-        potential = network.pattern.factor(grounding, conductance).solve(missing)
-        U = U - conductance[:, None] * network.differences(potential)
-        size = np.sqrt(np.einsum("ij,ij->i", U, U))
-        U *= np.minimum(1.0, bound / np.maximum(size, TINY))[:, None]
-    return best

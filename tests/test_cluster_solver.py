@@ -11,9 +11,10 @@ import gtvmin as gtv
 from gtvmin.cluster_solver import PathSolver, _points_alone, contracted_admm
 from gtvmin.fusion import fused_edges, join
 from gtvmin.gap import gap_rounding, gap_terms
+from gtvmin.solvers.clustering_flows import continued_flows, fit_flows
 from gtvmin.solvers.clustering_gap import fused_labels, proved_gap
 from gtvmin.solvers.clustering_network import ClusteringNetwork, Contracted, Groups
-from gtvmin.solvers.contracted_admm import ContractedADMM, fit_flows
+from gtvmin.solvers.contracted_admm import ContractedADMM
 
 
 def random_network(seed: int, n: int = 12, dim: int = 2) -> ClusteringNetwork:
@@ -59,8 +60,7 @@ def test_a_contracted_network_has_the_objective_of_the_full_one(seed: int, count
     assert network.gap(0.3, W[labels], zero)[1] == pytest.approx(inside, rel=1e-12)
     # flows keep what they bring to every group, and their share of the bounds
     flows = rng.normal(size=(len(small.network.tail), 2))
-    full, U = small.expand(W, flows, zero)
-    assert np.array_equal(full, W[labels])
+    full, U = W[labels], small.expand(flows, zero)
     brought = np.zeros_like(W)
     np.add.at(brought, labels, incidence(network).T @ U)
     assert np.allclose(brought, incidence(small.network).T @ flows)
@@ -79,6 +79,36 @@ def test_flows_inside_a_cluster_are_found_where_they_exist() -> None:
     assert gap <= 1e-12
     assert np.abs(U).max() <= 0.4
     assert np.allclose(network.residual(W, U), 0.0, atol=1e-6)
+
+
+def test_flows_go_on_as_they_changed_inside_their_balls() -> None:
+    before, now = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), np.array([[0.3, 0.4], [2.0, 0.0], [2.0, 0.0]])
+    ahead = continued_flows(now, before, 0.5, np.array([True, True, False]), np.array([1.0, 2.25, 2.25]))
+    assert np.allclose(ahead, [[0.45, 0.6], [2.25, 0.0], [2.0, 0.0]])
+
+
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.DisconnectedWarning")
+def test_continued_flows_save_laplacian_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two clusters that approach one another flows change steadily, once they have formed."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.normal(scale=0.2, size=(40, 2)) + place for place in ([0, 0], [5, 0])])
+    problem = gtv.ConvexClustering(points, k=12, phi=0.0)
+    links = [(i, i + 40, 0.3) for i in range(12)]
+    edges = [(*edge, weight) for edge, weight in zip(problem.network.edges, problem.network.weights, strict=True)]
+    problem = gtv.ConvexClustering(points, edges + links)
+    work = []
+    for kept in (True, False):
+        solver = contracted_admm(problem)
+        assert solver is not None
+        if not kept:
+            monkeypatch.setattr("gtvmin.solvers.contracted_admm.continued_flows", lambda U, *_: U)
+        factor, count = solver.network.pattern.factor, []
+        monkeypatch.setattr(solver.network.pattern, "factor", lambda *a, f=factor, c=count: c.append(1) or f(*a))
+        for lam in np.linspace(1.0, 12.0, 12):
+            assert solver.solve(lam, 1e-10) <= 1e-10
+        assert solver.groups.size == 2
+        work.append(len(count))
+    assert work[0] < 0.7 * work[1]
 
 
 def clustering_of(network: ClusteringNetwork, alpha: float) -> gtv.GTVMin:
