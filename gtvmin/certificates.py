@@ -18,6 +18,7 @@ from gtvmin.domain import domain_violation
 from gtvmin.dual_repair import best_dual, complete_duals, split_among_rows
 from gtvmin.errors import CertificateError
 from gtvmin.gap import gap_rounding, gap_terms, lower_bound, objective_floor, objective_rounding, relative_gap
+from gtvmin.linear_conditions import span_residual
 from gtvmin.rigorous import rigorous_bound
 from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm
 from gtvmin.storage import write_atomically
@@ -231,8 +232,9 @@ def certify(
     _, repaired = best
     if rigorous:
         return _rigorous(problem, parameters, repaired)
-    terms = gap_terms(form, parameters, repaired)
-    per_node, per_edge, rounding = terms.per_node, np.zeros(lowered.n_edges), gap_rounding(form, parameters, repaired)
+    net = span_residual(form, repaired)
+    terms, rounding = gap_terms(form, parameters, repaired, net), gap_rounding(form, parameters, repaired, net)
+    per_node, per_edge = terms.per_node, np.zeros(lowered.n_edges)
     for k, (term, shares) in enumerate(zip(form.terms, terms.per_row, strict=True)):
         if k < len(lowered.edges):
             per_edge[lowered.edges[k]] += shares
@@ -251,7 +253,7 @@ def certify(
             else lower_bound(form, parameters, repaired)
         ),
         gap=gap,
-        relative_gap=relative_gap(gap, primal, objective_floor(form, parameters)),
+        relative_gap=relative_gap(gap, primal, objective_floor(form, parameters, abs(primal))),
         rounding=rounding,
         per_node=per_node,
         per_edge=per_edge,

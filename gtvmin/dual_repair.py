@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gtvmin.linear_conditions import SPAN_TOLERANCE, row_metrics, satisfy_span, span_residual, violations
+from gtvmin.linear_conditions import SPAN_TOLERANCE, Net, needs_move, row_metrics, satisfy_span, span_residual
+from gtvmin.once import once_a_form
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
 __all__ = ["DualPoint", "best_dual", "complete_duals", "dual_value", "split_among_rows", "zero_dual"]
@@ -54,20 +55,23 @@ def split_among_rows(form: StandardForm, U: Duals) -> Duals | None:
     return None if rows is None else (*U, *rows)
 
 
-def dual_value(form: StandardForm, U: Duals) -> float:
-    """``-q^*(-sum_k K_k^T U_k) - sum_k g_k^*(U_k)``, ``-inf`` if U is infeasible."""
-    inside, off, throughput = span_residual(form, U)
+def dual_value(form: StandardForm, U: Duals, net: Net | None = None) -> float:
+    """``-q^*(-sum_k K_k^T U_k) - sum_k g_k^*(U_k)``, ``-inf`` if U is infeasible; ``net`` is the span_residual of U."""
+    inside, off, throughput = span_residual(form, U) if net is None else net
     if (off > SPAN_TOLERANCE * throughput).any():
         return -np.inf
-    total = float(form.quadratic.conjugate(inside).sum())
+    total = float(form.quadratic.span_conjugate(inside).sum())
     for term, dual in zip(form.terms, U, strict=True):
         total += float(term.function.conjugate(dual).sum())
     return -np.inf if np.isnan(total) else -total  # numbers beyond the range of doubles prove nothing
 
 
+@once_a_form
 def zero_dual(form: StandardForm) -> DualPoint:
     """The dual zero, feasible whenever every function is bounded below."""
     U = form.zero_duals()
+    for dual in U:
+        dual.flags.writeable = False
     return dual_value(form, U), U
 
 
@@ -83,8 +87,9 @@ def best_dual(
     best = zero if known is None else max(zero, known, key=_value)
     inside = _pull_in(form, U)
     # already as good as conjugate gradients would make it: then it is kept to the bit, and proves the same again
-    if form.quadratic.full_span.all() or not violations(form, inside).any():
-        return max(best, (dual_value(form, inside), inside), key=_value), 1
+    net = span_residual(form, inside)
+    if not needs_move(net).any():
+        return max(best, (dual_value(form, inside, net), inside), key=_value), 1
     anchor = zero if np.isfinite(zero[0]) else best
     start, cost = best, 0
     candidates: list[Duals] = []

@@ -8,7 +8,8 @@ import numpy as np
 
 from gtvmin.domain import Domain
 from gtvmin.dual_repair import dual_value
-from gtvmin.linear_conditions import span_residual
+from gtvmin.linear_conditions import Net, span_residual
+from gtvmin.once import once_a_form
 from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.standard_form import Array, BlockFunction, Duals, StandardForm, Term
 
@@ -58,14 +59,15 @@ class GapTerms:
         return float(self.per_node.sum() + sum(float(rows.sum()) for rows in self.per_row))
 
 
-def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
-    """Terms of the gap between the objective at W and the bound of feasible duals U."""
-    inside, off, throughput = span_residual(form, U)
-    per_node = form.quadratic.fenchel_young(W, inside)
+def gap_terms(form: StandardForm, W: Array, U: Duals, net: Net | None = None) -> GapTerms:
+    """Terms of the gap between the objective at W and the bound of feasible duals U; ``net`` is its span_residual."""
+    net = span_residual(form, U) if net is None else net
+    inside, off, throughput = net
+    per_node = form.quadratic.span_fenchel_young(W, inside)
     per_row = tuple(
         term.function.fenchel_young(term.evaluate(W)[0], dual) for term, dual in zip(form.terms, U, strict=True)
     )
-    if off.any() and not np.isfinite(dual_value(form, U)):
+    if off.any() and not np.isfinite(dual_value(form, U, net)):
         per_node = np.where(off > 0, np.inf, per_node)
     # an overflow is no bound
     per_node, *per_rows = (np.where(np.isnan(part), np.inf, part) for part in (per_node, *per_row))
@@ -73,9 +75,9 @@ def gap_terms(form: StandardForm, W: Array, U: Duals) -> GapTerms:
     return GapTerms(per_node, tuple(per_rows), share)
 
 
-def gap_rounding(form: StandardForm, W: Array, U: Duals) -> float:
-    """Estimate of the floating-point error in the sum of the gap's terms."""
-    inside, off, throughput = span_residual(form, U)
+def gap_rounding(form: StandardForm, W: Array, U: Duals, net: Net | None = None) -> float:
+    """Estimate of the floating-point error in the sum of the gap's terms; ``net`` is the span_residual of U."""
+    inside, off, throughput = span_residual(form, U) if net is None else net
     rounding = float(form.quadratic.rounding(W, inside).sum())
     # the net duals are sums, whose parts may be much larger
     rounding += float(form.quadratic.sensitivity(W, inside, _sum_rounding(form, U)).sum())
@@ -179,18 +181,25 @@ def lower_bound(form: StandardForm, W: Array, U: Duals) -> float:
     return float(best)
 
 
-def objective_floor(form: StandardForm, W: Array | None = None) -> float:
+@once_a_form
+def _zero_model(form: StandardForm) -> float:
+    """Absolute objective of the zero model."""
+    return abs(form.objective(Domain(form).project(np.zeros((form.n_nodes, form.dim)))))
+
+
+def objective_floor(form: StandardForm, W: Array | None = None, size: float = 0.0) -> float:
     """Least size that a gap is compared with: a share of the zero model's objective.
 
     Given parameters, also a share of the penalties at ``|w_head| + |w_tail|``: where neighbours agree, the last bit of
     their parameters changes the objective by about that times the machine precision.  That share is capped by one of
-    the zero model's objective, so that parameters which run away do not make any gap look small.
+    the zero model's objective, so that parameters which run away do not make any gap look small.  For an objective of
+    at least that ``size`` it does not matter, and is left out.
     """
-    zero_model = abs(form.objective(Domain(form).project(np.zeros((form.n_nodes, form.dim)))))
+    zero_model = _zero_model(form)
     if not np.isfinite(zero_model):
         return 0.0
     floor = ZERO_MODEL_SHARE * zero_model
-    if W is None:
+    if W is None or size >= COUPLING_CAP * zero_model:
         return floor
     penalties = 0.0
     for term in form.couplings:

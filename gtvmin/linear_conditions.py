@@ -9,13 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm, dot
 
-__all__ = ["SPAN_TOLERANCE", "Metric", "row_metrics", "satisfy_span", "span_residual", "violations"]
+__all__ = [
+    "SPAN_TOLERANCE",
+    "Metric",
+    "Net",
+    "needs_move",
+    "row_metrics",
+    "satisfy_span",
+    "span_residual",
+    "violations",
+]
 
 Metric = Callable[[Array], Array]
 """How freely the rows of a term may move: a positive semidefinite map of them."""
+
+Net = tuple[Array, Array, Array]
+"""Net duals moved into the conjugates' span, how far each was off, and the throughput it is measured by."""
 
 EPS = float(np.finfo(float).eps)
 # A residual in a device's linear conditions below this share of what flows through it is accepted, and charged.
@@ -33,7 +46,7 @@ RUNAWAY = 1e2
 FACE_FLOOR = 1e-4
 
 
-def span_residual(form: StandardForm, U: Duals) -> tuple[Array, Array, Array]:
+def span_residual(form: StandardForm, U: Duals) -> Net:
     """Net duals moved into the conjugates' span, how far each was off, and the throughput it is measured by."""
     S = -form.adjoint(U)
     inside = form.quadratic.project_dual(S)
@@ -45,11 +58,16 @@ def span_residual(form: StandardForm, U: Duals) -> tuple[Array, Array, Array]:
     return inside, np.asarray(np.linalg.norm(S - inside, axis=1)), throughput
 
 
+def needs_move(net: Net) -> NDArray[np.bool_]:
+    """Devices whose net dual is further outside its span than rounding takes it."""
+    _, off, throughput = net
+    return off > ROUNDING * throughput
+
+
 def violations(form: StandardForm, U: Duals) -> Array:
     """Components of the net duals outside their spans where these are no rounding, zero elsewhere."""
-    S = -form.adjoint(U)
-    _, off, throughput = span_residual(form, U)
-    return np.where((off > ROUNDING * throughput)[:, None], form.quadratic.project_dual(S) - S, 0.0)
+    net = span_residual(form, U)
+    return np.where(needs_move(net)[:, None], net[0] + form.adjoint(U), 0.0)
 
 
 def _norm(U: Duals) -> float:

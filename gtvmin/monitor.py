@@ -121,7 +121,7 @@ class GapMonitor:
         else:
             self._compare_terms(Point(self.W, self.U), latest)
             primal = self.primal if self.best.W is self.W else self.form.objective(self.best.W)
-            floor = objective_floor(self.form, self.best.W)
+            floor = objective_floor(self.form, self.best.W, abs(primal))
         relative = relative_gap(self.gap, primal, floor)
         bound = primal - self.gap if np.isfinite(self.gap) else self.dual
         return Assessment(self.best, primal, bound, self.gap, relative, relative <= AIM * self.tolerance)

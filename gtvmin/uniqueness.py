@@ -19,6 +19,8 @@ TOLERANCE = 1e-9
 # What a shifted inverse leaves of a random vector beside its null component, and what counts as a trace of that.
 SHIFT, VISIBLE = 1e-12, 1e-3
 PROBES = 2
+# So many times dim devices of a component are asked first.
+FEW = 2
 # Larger systems are not factored but solved by conjugate gradients.
 DIRECT_LIMIT, CG_TOLERANCE, CG_LIMIT = 4000, 1e-10, 5000
 
@@ -33,8 +35,11 @@ def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
     full = np.bincount(component, form.quadratic.full_span) > 0
     if full.all():  # one device is enough to determine a component
         return np.zeros(lowered.form.n_nodes, dtype=bool)
-    seen = _seen_by_losses(form, component)
-    free = np.linalg.eigvalsh(seen)[:, 0] < TOLERANCE
+    few = _first_of_each(component, FEW * form.dim)  # they are mostly enough as well
+    if not _free(_seen_by_squares(form, component, few)[~full]).any():
+        return np.zeros(lowered.form.n_nodes, dtype=bool)
+    seen = _seen_by_squares(form, component, np.arange(form.n_nodes)) + _seen_by_rows(form, component)
+    free = _free(seen)
     if free.any() and not all(isinstance(term.map, EdgeDifference) for term in form.couplings):
         free[free] = _null_blocks(form, component, seen, free)
     nodes = free[component]
@@ -49,19 +54,34 @@ def _components(form: StandardForm) -> NDArray[np.int64]:
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
-def _seen_by_losses(form: StandardForm, component: NDArray[np.int64]) -> Array:
-    """For every component a positive semidefinite matrix whose null space is what no loss of it sees."""
-    spans = np.zeros((form.n_nodes, form.dim, form.dim))
-    for k in range(form.dim):
-        axis = np.zeros((form.n_nodes, form.dim))
-        axis[:, k] = 1.0
-        spans[:, :, k] = axis - form.quadratic.complement(axis)
-        for term in form.rows:
-            size = np.max(term.map.sizes(), axis=0)
-            unit = 1.0 / np.where(size > 0, size, 1.0) ** 2  # whatever the units of the data are
-            spans[:, :, k] += term.map.adjoint(unit[:, None] * term.map.apply(axis))
+def _first_of_each(component: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Up to so many nodes of every component."""
+    order = np.argsort(component, kind="stable")
+    first = np.searchsorted(component[order], component[order])
+    return order[np.arange(len(order)) - first < count]
+
+
+def _free(seen: Array) -> NDArray[np.bool_]:
+    return np.asarray(np.linalg.eigvalsh(seen)[:, 0] < TOLERANCE)
+
+
+def _seen_by_squares(form: StandardForm, component: NDArray[np.int64], nodes: NDArray[np.int64]) -> Array:
+    """For every component a positive semidefinite matrix whose null space no square of these nodes sees."""
     total = np.zeros((int(component.max()) + 1, form.dim, form.dim))
-    np.add.at(total, component, spans)
+    np.add.at(total, component[nodes], form.quadratic.span_projections(nodes))
+    return total
+
+
+def _seen_by_rows(form: StandardForm, component: NDArray[np.int64]) -> Array:
+    """For every component a positive semidefinite matrix whose null space no row of its losses sees."""
+    total = np.zeros((int(component.max()) + 1, form.dim, form.dim))
+    for term in form.rows:
+        size = np.max(term.map.sizes(), axis=0)
+        unit = 1.0 / np.where(size > 0, size, 1.0) ** 2  # whatever the units of the data are
+        for k in range(form.dim):
+            axis = np.zeros((form.n_nodes, form.dim))
+            axis[:, k] = 1.0
+            np.add.at(total[:, :, k], component, term.map.adjoint(unit[:, None] * term.map.apply(axis)))
     return total
 
 

@@ -126,6 +126,14 @@ class BlockFunction:
         """A generalised derivative of ``prox_{step f^*}`` at V, ``diag(a_i) - n_i n_i^T`` for every row: a and n."""
         raise NotImplementedError
 
+    def span_conjugate(self, S: Array) -> Array:
+        """:meth:`conjugate` at rows that :meth:`project_dual` has put into the span."""
+        return self.conjugate(S)
+
+    def span_fenchel_young(self, W: Array, S: Array) -> Array:
+        """:meth:`fenchel_young` with rows that :meth:`project_dual` has put into the span."""
+        return self.fenchel_young(W, S)
+
     def fenchel_young(self, W: Array, S: Array) -> Array:
         """``f_i(w_i) + f_i^*(s_i) - <s_i, w_i>``, each at least zero.
 
@@ -158,6 +166,10 @@ class BlockFunction:
     def complement(self, V: Array) -> Array:
         """Component of every row in which ``f_i`` is an affine function: off the span of the domain of ``f_i^*``."""
         return np.zeros_like(V)
+
+    def span_projections(self, rows: NDArray[np.int64]) -> Array:
+        """Matrices of the orthogonal projections onto the linear spans for some rows, (k, dim, dim)."""
+        return np.broadcast_to(np.eye(self.dim), (len(rows), self.dim, self.dim))
 
     def split(self, S: Array) -> Duals | None:
         """For a sum of parts: duals of its rows that add up to S and at which the conjugate is reached, if known."""

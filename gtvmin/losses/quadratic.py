@@ -163,22 +163,37 @@ class QuadraticBlocks(SquaredRows):
         size = np.linalg.norm(S, axis=1) + np.linalg.norm(self.tilt, axis=1)
         return np.asarray(off > SPAN_TOLERANCE * size)
 
+    def span_projections(self, rows: NDArray[np.int64]) -> Array:
+        """Onto the ranges of Q_i."""
+        out = np.repeat(np.eye(self.dim)[None], len(rows), axis=0)
+        deficient = np.flatnonzero(~self.full_span[rows])
+        basis = self._spaces.basis[np.searchsorted(self._deficient, rows[deficient])]
+        out[deficient] = basis @ np.swapaxes(basis, 1, 2)
+        return out
+
     def conjugate(self, S: Array) -> Array:
         """``(s + b)^T Q^+ (s + b) / 2 - f(0)`` on the range of Q, ``inf`` elsewhere."""
-        value = 0.5 * self._squared_dual_norm(S + self.linear) - self.constant
-        return np.where(self._outside(S), np.inf, value)
+        return np.where(self._outside(S), np.inf, self.span_conjugate(S))
+
+    def span_conjugate(self, S: Array) -> Array:
+        """``(s + b)^T Q^+ (s + b) / 2 - f(0)``."""
+        return np.asarray(0.5 * self._squared_dual_norm(S + self.linear) - self.constant)
 
     def fenchel_young(self, W: Array, S: Array) -> Array:
+        """That of rows in the span, ``inf`` elsewhere."""
+        return np.where(self._outside(S), np.inf, self.span_fenchel_young(W, S))
+
+    def span_fenchel_young(self, W: Array, S: Array) -> Array:
         """``r^T Q^+ r / 2`` with r the gradient minus s: no cancellation.
 
-        Where directions are taken for null, what the rows still see of the parameters there is added: it bounds the
-        curvature that Q^+ leaves out.
+        Where directions are taken for null in doubt, what the rows still see of the parameters there is added: it
+        bounds the curvature that Q^+ leaves out.
         """
         value = 0.5 * self._squared_dual_norm(self.gradient(W) - S)
-        if not self.full_span.all():
+        if not self._spaces.sure.all():
             seen = self._products(self.X, self.complement(W))
             value = (np.sqrt(value) + np.sqrt(self._sum_rows(self.weight * seen**2))) ** 2
-        return np.where(self._outside(S), np.inf, value)
+        return value
 
     def rounding(self, W: Array, S: Array) -> Array:
         """First-order effect of the rounding in ``gradient(W) - s`` and in Q_i on :meth:`fenchel_young`."""
