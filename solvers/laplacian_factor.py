@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
@@ -18,8 +19,13 @@ from .linear_maps import Array, IntArray
 
 __all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap", "substitute"]
 
+Index = NDArray[np.uint32]
+"""Rows and columns of sparse matrices: compiled loops need not look for negative indices, and little memory."""
+
 # Multiplications that a factor with the bandwidth of a reverse Cuthill-McKee order would take, at most.
 BANDED_WORK = 2e9
+# So many right-hand sides are solved two by two, more all at once, which loads the factor once.
+NARROW = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +34,13 @@ class LaplacianFactor:
 
     order: IntArray
     start: IntArray
-    rows: IntArray
+    rows: Index
     values: Array
 
     def solve(self, B: Array) -> Array:
         """Solution X (n_nodes, dim) for right-hand sides B of that shape."""
-        n, dim = B.shape
-        pairs = np.zeros(((dim + 1) // 2, n, 2))
-        for k in range(dim):
-            pairs[k // 2, :, k % 2] = B[self.order, k]
-        substitute(pairs, self.start, self.rows, self.values)
-        out = np.empty((n, dim))
-        for k in range(dim):
-            out[self.order, k] = pairs[k // 2, :, k % 2]
-        return out
+        solve = _solve_pairs if B.shape[1] <= NARROW else _solve_rows
+        return np.asarray(solve(np.ascontiguousarray(B), self.order, self.start, self.rows, self.values))
 
 
 class LaplacianPattern:
@@ -67,7 +66,7 @@ class LaplacianPattern:
         ends = position[tail], position[head]
         above, column = np.minimum(*ends), np.maximum(*ends)
         self._edges = np.argsort(column, kind="stable")
-        self._above = above[self._edges]
+        self._above = above[self._edges].astype(np.uint32)
         self._first = np.searchsorted(column[self._edges], np.arange(n_nodes + 1))
         parent = _elimination_tree(self._first, self._above)
         self._row_start, self._row_columns = _row_patterns(self._first, self._above, parent)
@@ -101,7 +100,7 @@ def factor_is_cheap(tail: IntArray, head: IntArray, n_nodes: int) -> bool:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _elimination_tree(first: IntArray, above: IntArray) -> IntArray:
+def _elimination_tree(first: IntArray, above: Index) -> IntArray:
     n = len(first) - 1
     parent, ancestor = np.full(n, -1), np.full(n, -1)
     for k in range(n):
@@ -117,7 +116,7 @@ def _elimination_tree(first: IntArray, above: IntArray) -> IntArray:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _row_patterns(first: IntArray, above: IntArray, parent: IntArray) -> tuple[IntArray, IntArray]:
+def _row_patterns(first: IntArray, above: Index, parent: IntArray) -> tuple[IntArray, Index]:
     """Columns of each row of L left of the diagonal: descendants come first, which increasing order ensures."""
     n = len(first) - 1
     mark, start = np.full(n, -1), np.zeros(n + 1, dtype=np.int64)
@@ -130,7 +129,7 @@ def _row_patterns(first: IntArray, above: IntArray, parent: IntArray) -> tuple[I
                 start[k + 1] += 1
                 i = parent[i]
         start[k + 1] += start[k]
-    columns = np.empty(start[n], dtype=np.int64)
+    columns = np.empty(start[n], dtype=np.uint32)
     mark[:] = -1
     for k in range(n):
         mark[k], count = k, start[k]
@@ -150,13 +149,13 @@ def _factorise(
     diagonal: Array,
     conductance: Array,
     first: IntArray,
-    above: IntArray,
+    above: Index,
     row_start: IntArray,
-    row_columns: IntArray,
+    row_columns: Index,
     start: IntArray,
-) -> tuple[IntArray, Array]:
+) -> tuple[Index, Array]:
     n = len(diagonal)
-    rows, values = np.empty(start[n], dtype=np.int64), np.empty(start[n])
+    rows, values = np.empty(start[n], dtype=np.uint32), np.empty(start[n])
     fill, x = start[:n].copy(), np.zeros(n)
     for k in range(n):
         for p in range(first[k], first[k + 1]):
@@ -166,11 +165,12 @@ def _factorise(
             i = row_columns[q]
             entry = x[i] / values[start[i]]
             x[i] = 0.0
-            for p in range(start[i] + 1, fill[i]):
+            last = fill[i]
+            for p in range(start[i] + 1, last):
                 x[rows[p]] -= values[p] * entry
             pivot -= entry * entry
-            rows[fill[i]], values[fill[i]] = k, entry
-            fill[i] += 1
+            rows[last], values[last] = k, entry
+            fill[i] = last + 1
         # rounding of a singular Laplacian's last pivot
         values[fill[k]] = np.sqrt(max(pivot, 1e-300))
         rows[fill[k]] = k
@@ -179,14 +179,56 @@ def _factorise(
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def substitute(pairs: Array, start: IntArray, rows: IntArray, values: Array) -> None:
+def _solve_pairs(B: Array, order: IntArray, start: IntArray, rows: Index, values: Array) -> Array:
+    n, dim = B.shape
+    out, pairs = np.empty_like(B), np.zeros((1, n, 2))
+    for first in range(0, dim, 2):
+        for i in range(n):
+            for k in range(first, min(first + 2, dim)):
+                pairs[0, i, k - first] = B[order[i], k]
+        substitute(pairs, start, rows, values)
+        for i in range(n):
+            for k in range(first, min(first + 2, dim)):
+                out[order[i], k] = pairs[0, i, k - first]
+    return out
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _solve_rows(B: Array, order: IntArray, start: IntArray, rows: Index, values: Array) -> Array:
+    n, dim = B.shape
+    out, X = np.empty_like(B), np.empty_like(B)
+    for i in range(n):
+        for k in range(dim):
+            X[i, k] = B[order[i], k]
+    for j in range(n):
+        scale = 1.0 / values[start[j]]
+        for k in range(dim):
+            X[j, k] *= scale
+        for p in range(start[j] + 1, start[j + 1]):
+            i, entry = rows[p], values[p]
+            for k in range(dim):
+                X[i, k] -= entry * X[j, k]
+    for j in range(n - 1, -1, -1):
+        for p in range(start[j] + 1, start[j + 1]):
+            i, entry = rows[p], values[p]
+            for k in range(dim):
+                X[j, k] -= entry * X[i, k]
+        scale = 1.0 / values[start[j]]
+        for k in range(dim):
+            X[j, k] *= scale
+            out[order[j], k] = X[j, k]
+    return out
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def substitute(pairs: Array, start: IntArray, rows: Index, values: Array) -> None:
     """Overwrite every pair of columns (n_nodes, 2) by its solution: two at once is what registers hold."""
     n = pairs.shape[1]
     for k in range(len(pairs)):
         X = pairs[k]
         for j in range(n):
-            pivot = values[start[j]]
-            a, b = X[j, 0] / pivot, X[j, 1] / pivot
+            scale = 1.0 / values[start[j]]
+            a, b = scale * X[j, 0], scale * X[j, 1]
             X[j, 0], X[j, 1] = a, b
             for p in range(start[j] + 1, start[j + 1]):
                 i, entry = rows[p], values[p]
@@ -198,5 +240,5 @@ def substitute(pairs: Array, start: IntArray, rows: IntArray, values: Array) -> 
                 i, entry = rows[p], values[p]
                 a -= entry * X[i, 0]
                 b -= entry * X[i, 1]
-            pivot = values[start[j]]
-            X[j, 0], X[j, 1] = a / pivot, b / pivot
+            scale = 1.0 / values[start[j]]
+            X[j, 0], X[j, 1] = scale * a, scale * b

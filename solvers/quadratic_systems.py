@@ -87,13 +87,17 @@ class _ScalarSystem(RowSystem):
 
     def _prepare(self) -> None:
         conductance = np.concatenate([np.empty(0), *self.penalties])
-        pattern, n = self.pattern, len(self.curvature)
-        degree = np.bincount(pattern.tail, conductance, n) + np.bincount(pattern.head, conductance, n)
-        self.shift = SHIFT * np.where(self.curvature + degree > 0, self.curvature + degree, 1.0)
+        pattern, n, loose = self.pattern, len(self.curvature), self.curvature <= 0
+        if loose.any():
+            degree = np.bincount(pattern.tail, conductance, n) + np.bincount(pattern.head, conductance, n)
+            self.shift = np.where(loose, SHIFT * np.where(degree > 0, degree, 1.0), 0.0)
         self.factor = pattern.factor(self.curvature + self.shift, conductance)
 
     def solve(self, right: Array, last: Array) -> Array:
-        return self.factor.solve(self.linear + right + self.shift[:, None] * last)
+        full = self.linear + right
+        if self.shift.any():
+            full += self.shift[:, None] * last
+        return self.factor.solve(full)
 
 
 class _BlockSystem(RowSystem):

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 import gtvmin as gtv
 from gtvmin.registry import make_solver
 from gtvmin.solvers.admm import first_penalties
-from gtvmin.solvers.admm_rows import row_step
+from gtvmin.solvers.admm_rows import RowStep
+from gtvmin.solvers.extrapolation import Trail
 from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap
 from gtvmin.solvers.quadratic_systems import RowSystem
 from gtvmin.solvers.standard_form import Point
 
 
-@given(st.integers(1, 12), st.integers(0, 30), st.integers(0, 2**32 - 1))
+@given(st.integers(1, 12), st.integers(0, 30), st.sampled_from([1, 2, 3, 9]), st.integers(0, 2**32 - 1))
 @settings(max_examples=60, deadline=None)
-def test_factors_of_laplacians_solve(n: int, m: int, seed: int) -> None:
+def test_factors_of_laplacians_solve(n: int, m: int, dim: int, seed: int) -> None:
     """Against dense solves; with parallel edges, edges of no weight, and the pattern used twice."""
     rng = np.random.default_rng(seed)
     m = m if n > 1 else 0
@@ -30,7 +31,7 @@ def test_factors_of_laplacians_solve(n: int, m: int, seed: int) -> None:
     D[np.arange(m), tail], D[np.arange(m), head] = -1.0, 1.0
     for _ in range(2):
         shift, conductance = rng.uniform(0.1, 1.0, n), rng.uniform(0.0, 9.0, m) * (rng.random(m) < 0.7)
-        B = rng.normal(size=(n, 3))
+        B = rng.normal(size=(n, dim))
         expected = np.linalg.solve(np.diag(shift) + D.T @ np.diag(conductance) @ D, B)
         assert np.allclose(pattern.factor(shift, conductance).solve(B), expected, rtol=1e-8, atol=1e-10)
 
@@ -52,7 +53,7 @@ def test_admm_takes_the_step_of_the_book() -> None:
     problem = gtv.GTVMin(net, [0.5 * gtv.SquaredError([[1.0]], [t]) for t in a], penalty=gtv.Norm(2), alpha=alpha)
     form = problem.lowered.form
     solver = make_solver("admm", rho=rho / first_penalties(form)[0][0], relaxation=relaxation)
-    w, u = np.array([2.0, -1.0]), 0.1
+    w, u = np.array([2.0, -1.0]), -alpha  # a subgradient at the copy
     z = w[1] - w[0]
     state = solver.step(form, solver.init(form, Point(w[:, None], (np.array([[u]]),))))
     D = np.array([[-1.0, 1.0]])
@@ -62,29 +63,75 @@ def test_admm_takes_the_step_of_the_book() -> None:
     z_new = np.sign(v) * max(abs(v) - alpha / rho, 0.0)
     u_new = u + rho * (h - z_new)
     assert np.allclose(state.W[:, 0], w_new, rtol=1e-7)
-    assert np.allclose([state.Z[0][0, 0], state.U[0][0, 0]], [z_new, u_new], rtol=1e-7)
+    U, Z = state.row_steps[0].split(state.trail.last[0])
+    assert np.allclose([Z[0, 0], U[0, 0]], [z_new, u_new], rtol=1e-7)
 
 
+@pytest.mark.parametrize("dim", [2, 5])
 @pytest.mark.parametrize("penalty", [gtv.Norm(2), gtv.Norm(1), gtv.SquaredNorm()], ids=repr)
-def test_a_step_of_the_rows_is_that_of_the_formula(penalty: gtv.Penalty) -> None:
-    """The multipliers minimise ``g^*(u) + ||u - v||^2 / (2 rho)``: gradients of that are compared, and the copies."""
+def test_a_step_of_the_rows_is_that_of_the_formula(penalty: gtv.Penalty, dim: int) -> None:
+    """Multipliers and copies before and after, and what they ask of the devices, by the proximal maps' closed forms."""
     problem = gtv.GTVMin(
-        gtv.FLNetwork(nx.cycle_graph(6)), [gtv.SquaredDistance([0.0, 0.0])] * 6, penalty=penalty, alpha=0.8
+        gtv.FLNetwork(nx.cycle_graph(6)), [gtv.SquaredDistance(np.zeros(dim))] * 6, penalty=penalty, alpha=0.8
     )
     term, rng = problem.lowered.form.couplings[0], np.random.default_rng(2)
-    W, U, Z, rho = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), rng.uniform(0.1, 2.0, 6)
-    right = np.ones((6, 2))
-    dual, copy = row_step(term, rho, 1.5)(U, Z, W, right)
-    D = term.map.incidence.toarray()
+    W, V, rho = rng.normal(size=(6, dim)), rng.normal(size=(6, dim)), rng.uniform(0.1, 2.0, 6)
+
+    def multipliers(V: np.ndarray) -> np.ndarray:
+        return {
+            "Norm(p=2.0)": V * np.minimum(1.0, 0.8 / np.linalg.norm(V, axis=1))[:, None],
+            "Norm(p=1.0)": np.clip(V, -0.8, 0.8),
+            "SquaredNorm()": V / (1.0 + rho / 1.6)[:, None],
+        }[repr(penalty)]
+
+    D, rows = term.map.incidence.toarray(), RowStep.of(term, rho, 1.5)
+    U = multipliers(V)
+    Z = (V - U) / rho[:, None]
     moved = U + rho[:, None] * (1.5 * D @ W - 0.5 * Z)
-    assert np.allclose(copy, (moved - dual) / rho[:, None])
-    assert np.allclose(right, 1.0 + D.T @ (rho[:, None] * copy - dual))
-    expected = {
-        "Norm(p=2.0)": moved * np.minimum(1.0, 0.8 / np.linalg.norm(moved, axis=1))[:, None],
-        "Norm(p=1.0)": np.clip(moved, -0.8, 0.8),
-        "SquaredNorm()": moved / (1.0 + rho / 1.6)[:, None],
-    }
-    assert np.allclose(dual, expected[repr(penalty)])
+    dual = multipliers(moved)
+    right, out = np.ones((6, dim)), np.empty_like(V)
+    rows.advance(V, W, right, out)
+    demand = D.T @ (moved - 2.0 * dual)
+    assert np.allclose(out, moved)
+    assert np.allclose(right, 1.0 + demand)
+    rows.demand(out, right)
+    assert np.allclose(right, 1.0 + 2.0 * demand)
+    found = rows.split(out)
+    assert np.allclose(found[0], dual)
+    assert np.allclose(found[1], (moved - dual) / rho[:, None])
+
+
+def linear_iteration(dim: int) -> tuple[Trail, np.ndarray, np.ndarray, np.ndarray]:
+    """A trail of five steps ``V <- A V + b`` on 20 rows, where A has the eigenvalues 0.2, 0.5, 0.7 and 0.9; W is V."""
+    rng = np.random.default_rng(4)
+    problem = gtv.NetworkLasso(gtv.FLNetwork(nx.cycle_graph(20)), [gtv.SquaredDistance(np.zeros(dim))] * 20, lam=1.0)
+    basis = np.linalg.qr(rng.normal(size=(20, 20)))[0]
+    A, b = basis @ np.diag(np.tile([0.2, 0.5, 0.7, 0.9], 5)) @ basis.T, rng.normal(size=(20, dim))
+    trail = Trail(problem.lowered.form, 5)
+    trail.restart((rng.normal(size=(20, dim)),))
+    return trail, A, b, np.linalg.solve(np.eye(20) - A, b)
+
+
+def test_extrapolation_solves_linear_iterations_of_few_eigenvalues() -> None:
+    trail, A, b, solution = linear_iteration(3)
+    for k in range(6):
+        V = A @ trail.last[0] + b
+        trail.following[0][:] = V
+        assert trail.append(V) == (k == 5)
+        distance = np.linalg.norm(V - solution)
+    assert np.linalg.norm(trail.last[0] - solution) < 0.02 * distance  # a step makes it 0.9 of that
+
+
+def test_extrapolation_that_leads_to_long_steps_is_undone() -> None:
+    trail, A, b, _ = linear_iteration(2)
+    for _ in range(6):
+        V = A @ trail.last[0] + b
+        trail.following[0][:] = V
+        trail.append(V)
+    for k, W in enumerate([V, V + 100.0]):
+        trail.following[0][:] = W
+        assert trail.append(W) == (k == 1)
+    assert np.array_equal(trail.last[0], V)
 
 
 def example(size: int, isotropic: bool) -> gtv.GTVMin:
