@@ -1,10 +1,10 @@
 """Does ``solve()`` with its defaults reach a certified 1e-6 on whatever it is given, in about the same time?
 
-``python -m benchmarks.robustness [--seeds 5] [--limit 10]`` solves the ``hard`` suite of :mod:`gtvmin.verify` and the
-small versions of the benchmark's instances, each as declared, with the whole objective in units a million times
-smaller and larger, and with that much weaker and stronger coupling.  It prints, per class (an instance at one
-scale), how many runs were certified and the worst time over the median of its seeds, then every failure with the
-reason that the solution gives.  Times are CPU times of one thread, after a first run.
+``python -m benchmarks.robustness [--seeds 5] [--limit 10] [--instances E,A2]`` solves the ``hard`` suite of
+:mod:`gtvmin.verify` and the small versions of the benchmark's instances, each as declared, with the whole objective in
+units a million times smaller and larger, and with that much weaker and stronger coupling.  It prints, per class (an
+instance at one scale), how many runs were certified and the worst time over the median of its seeds, then every failure
+with the reason that the solution gives.  Times are CPU times of one thread, after a first run.
 """
 
 from __future__ import annotations
@@ -64,10 +64,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=10.0, help="seconds a solve may take")
+    parser.add_argument("--instances", help="names of instances, separated by commas; default: all")
     chosen = parser.parse_args()
     certified = total = 0
     failures, ratios = [], []
     for name, make in makers():
+        if chosen.instances and name not in chosen.instances.split(","):
+            continue
         run(make(0), chosen.limit)  # compilation
         for label, losses, alpha in scales():
             seconds = []

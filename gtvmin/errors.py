@@ -11,6 +11,7 @@ __all__ = [
     "HierarchyError",
     "InfeasibleError",
     "MissingLossWarning",
+    "NotAttainedWarning",
     "NotUniqueWarning",
     "UnboundedError",
 ]
@@ -30,6 +31,10 @@ class DisconnectedWarning(GtvminWarning):
 
 class MissingLossWarning(GtvminWarning):
     """Nodes without a declared loss were given the loss Zero."""
+
+
+class NotAttainedWarning(GtvminWarning):
+    """The problem has no minimiser: the objective falls for ever as some devices' parameters grow."""
 
 
 class NotUniqueWarning(GtvminWarning):

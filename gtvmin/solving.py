@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtvmin.attainment import unattained_nodes
 from gtvmin.certificates import certify
 from gtvmin.domain import Domain
-from gtvmin.errors import CapabilityError, ConvergenceWarning, NotUniqueWarning
+from gtvmin.errors import CapabilityError, ConvergenceWarning, NotAttainedWarning, NotUniqueWarning
 from gtvmin.lowering import Lowered
 from gtvmin.monitor import GapMonitor, Improve
 from gtvmin.registry import make_solver, solver_names
@@ -151,6 +152,7 @@ def solve(
         name, result = _iterate(problem, method, tolerance, max_iter, time_limit, start, progress, settings)
         point, status, iterations, history = result.point, result.status, result.iterations, result.history
     certificate = certify(problem, point.W, duals=() if point.U is None else point.U)
+    _warn_if_unattained(problem, certificate.W, certificate.duals)
     if certificate.holds(tolerance):
         status = Status.CERTIFIED
     elif status is Status.CERTIFIED:
@@ -164,6 +166,18 @@ def solve(
         )
     seconds = time.perf_counter() - began
     return Solution(problem, certificate, status, name, iterations, seconds, history, undetermined)
+
+
+def _warn_if_unattained(problem: GTVMin, W: Array, duals: Duals) -> None:
+    unattained = np.flatnonzero(unattained_nodes(problem.lowered.form, W, duals))
+    if len(unattained):
+        warnings.warn(
+            f"the losses of {len(unattained)} devices, the first is {problem.network.nodes[unattained[0]]!r}, fall for "
+            "ever as their parameters grow, as logistic losses do on data that a hyperplane separates: the infimum is "
+            "not attained, and the parameters are as large as the gap asks for; add a regulariser, such as ElasticNet",
+            NotAttainedWarning,
+            stacklevel=4,
+        )
 
 
 def _iterate(

@@ -135,11 +135,12 @@ def run(
     """
     began = time.perf_counter()
     history: list[Record] = []
-    state = solver.init(form, start)
     status = Status.ITERATION_LIMIT
-    assessment = stop(_finite(solver.point(form, state)), 0)
     iteration, next_check, first_check = 0, 1, getattr(solver, "first_check", FIRST_CHECK)
+    assessment: Assessment | None = None
     try:
+        state = solver.init(form, start)
+        assessment = stop(_finite(solver.point(form, state)), 0)
         while True:
             ended = None if observe is None else observe(state, iteration)
             if ended is not None:
@@ -176,6 +177,8 @@ def run(
             iteration += 1
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+        if assessment is None:  # before the first one: the start it is
+            assessment = stop(_finite(start or Point(np.zeros((form.n_nodes, form.dim)))), 0)
     return Result(assessment.point, status, iteration, time.perf_counter() - began, tuple(history))
 
 

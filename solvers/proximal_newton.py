@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .adaptive_primal_dual import AdaptivePrimalDual
+from .common_minima import common_minima
 from .driver import starting_arrays
 from .local_models import model_form
 from .smooth_duals import hessians, reachable_duals
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["ProximalNewton"]
 
 # Primal-dual iterations for the first model, their growth from one model to the next, and how many are enough unless
-# the models' gaps no longer fall to that share of the last one.
+# the models' gaps no longer fall to that share of the last one, and are more than that share of the last fall.
 FIRST_INNER, INNER_GROWTH, INNER = 10, 1.5, 40
-FALLING = 0.5
+FALLING, FORCING = 0.5, 0.01
 LARGEST_INNER = 400
 HALVINGS = 10
-# Added to the curvatures, relative to their mean, for devices whose losses are flat in some direction.
-RIDGE = 1e-7
+# Added to the curvatures, relative to the device's own but to no less than that share of their mean, for devices whose
+# losses are flat in some direction.
+RIDGE, LEAST_CURVATURE = 1e-7, 1e-5
 # Duals of the data points are dear: they are looked for once the gap of the model, and the last fall of the objective,
 # are below this share of it.
 PROMISING = 2e-4
@@ -37,6 +40,11 @@ PROMISING = 2e-4
 SLACK = 0.1
 # Setting up a model costs about so many iterations, which count when it is decided how much candidates may cost.
 SETUP = 40
+# Falls below the first share of the objective say that only duals are missing; below the second they are rounding, and
+# so many of them, while the models' gaps do not fall either, that no step will find anything.
+LATE, ROUNDING, STALLED = 1e-12, 1e-15, 4
+# A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
+INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
 
 
 @dataclass(slots=True)
@@ -44,7 +52,9 @@ class ProximalNewtonState:
     """Centre of the model with its objective and flows, and the best pair of parameters and flows of the last model.
 
     ``gap`` is that of the pair in its model, ``fall`` by how much the objective fell, ``inner`` the iterations
-    for the next model, ``cautious`` whether it takes curvatures from above.
+    for the next model, ``cautious`` whether it takes curvatures from above, since the last one misled.  Devices that
+    are ``settled``, once that was looked for, have nothing to gain and zero duals.  ``stalled`` counts steps without
+    progress.
     """
 
     W: Array
@@ -57,6 +67,13 @@ class ProximalNewtonState:
     inner: int = FIRST_INNER
     iterations: int = 0
     cautious: bool = True
+    settled: NDArray[np.bool_] | None = None
+    stalled: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether rounding is all that steps still change."""
+        return self.stalled >= STALLED
 
 
 @dataclass(frozen=True)
@@ -98,8 +115,10 @@ class ProximalNewton:
         """Solve one model roughly and move its centre."""
         d = form.dim
         H = hessians(form, state.W, majorant=state.cautious)
-        mean = float(np.einsum("ijj->", H)) / H[:, :, 0].size
-        H[:, range(d), range(d)] += RIDGE * (mean if mean > 0 else 1.0)
+        curvature = np.einsum("ijj->i", H) / d
+        mean = float(curvature.mean()) or 1.0
+        at_least = np.where(curvature > 0, np.maximum(curvature, LEAST_CURVATURE * mean), mean)
+        H[:, range(d), range(d)] += RIDGE * at_least[:, None]
         model = model_form(form, state.W, H)
         inner = AdaptivePrimalDual()
         method = inner.init(model, Point(state.W, (state.U,)))
@@ -135,7 +154,7 @@ class ProximalNewton:
         for point in points:
             if point.U is None:
                 continue
-            flow = point.U[0]
+            flow = _inside(model, point.U[0])
             residual = model.local.gradient(point.W) + model.edges.adjoint(flow)
             gap = 0.5 * float(np.einsum("ij,ij->", residual, solve_blocks(factors, residual)))
             gap += float(model.coupling.fenchel_young(model.edges.apply(point.W), flow).sum())
@@ -143,7 +162,10 @@ class ProximalNewton:
                 state.gap, state.best, state.U = gap, Point(point.W, (flow,)), flow
         if state.candidates is not None and state.best.W is points[-1].W and len(points) > 1:
             state.candidates.next_flow = 0.0  # what fits one model is soon found for the next
-        slow = state.inner >= INNER and state.gap > FALLING * last
+        rounding = ROUNDING * abs(state.objective)
+        steady = state.gap > FALLING * last
+        state.stalled = state.stalled + 1 if steady and state.fall <= rounding else 0
+        slow = state.inner >= INNER and steady and state.gap > max(FORCING * state.fall, rounding)
         state.inner = min(int(INNER_GROWTH * state.inner), LARGEST_INNER if slow else max(INNER, state.inner))
 
     def _move(self, form: StandardForm, state: ProximalNewtonState, points: list[Point]) -> None:
@@ -164,10 +186,39 @@ class ProximalNewton:
         best = state.best
         if best.U is None or len(best.U) == len(form.terms):
             return best
-        if max(state.gap, state.fall) > PROMISING * abs(state.objective):
-            return Point(state.W)
-        duals: Duals | None = reachable_duals(form, best.W, best.U, SLACK * state.gap)
-        if duals is None:
-            return Point(state.W)
-        state.best = Point(state.W, duals)
-        return state.best
+        promising = max(state.gap, state.fall) <= PROMISING * abs(state.objective)
+        late = state.fall <= LATE * abs(state.objective)
+        duals: Duals | None = None
+        if promising:
+            duals = reachable_duals(form, best.W, best.U, SLACK * state.gap, shrink=not late)
+        if duals is None and (promising or state.cautious) and state.settled is None:
+            _settle(form, state)
+        elif duals is not None:
+            state.best = Point(state.W, _at_rest(form, state, duals))
+            return state.best
+        elif promising and late:  # their repair, which is dear, moves the flows too
+            slopes = (term.function.gradient(term.map.apply(best.W)) for term in form.rows)
+            return Point(state.W, _at_rest(form, state, (*best.U, *slopes)))
+        return Point(state.W)
+
+
+def _inside(model: StandardForm, U: Array) -> Array:
+    """Flows with those scaled back that rounding left outside of their balls."""
+    gauge = np.maximum(model.coupling.dual_gauge(U), 1.0)
+    return U if gauge.max(initial=1.0) == 1.0 else np.where(gauge > 1.0, INSIDE / gauge, 1.0)[:, None] * U
+
+
+def _settle(form: StandardForm, state: ProximalNewtonState) -> None:
+    """Move components whose losses have their infima at infinity there, at once."""
+    W, state.settled = common_minima(form)
+    state.W = np.where(state.settled[:, None], W, state.W)
+    state.U = np.where(state.settled[form.edges.tail][:, None], 0.0, state.U)
+    state.objective = form.objective(state.W)
+
+
+def _at_rest(form: StandardForm, state: ProximalNewtonState, duals: Duals) -> Duals:
+    """Duals with those of settled devices' data points zero."""
+    if state.settled is None or not state.settled.any():
+        return duals
+    rows = zip(form.rows, duals[1:], strict=True)
+    return duals[0], *(np.where(state.settled[term.map.ends[0]][:, None], 0.0, dual) for term, dual in rows)

@@ -24,8 +24,8 @@ SUFFICIENT_DECREASE = 1e-4
 # slopes then misses is far smaller.
 ACCURACY = 1e-6
 ROUNDING = 1e-13
-# What a flat loss leaves of the linear conditions, relative to the largest slopes, that is still rounding.
-BALANCE = 1e-11
+# What may be left of a device's linear conditions, relative to the flows and slopes that they balance.
+BALANCE = 5e-13
 REFINEMENTS = 2
 # Where flows ask for too much, they are made smaller by these factors in turn.
 SHRINKING = (0.7, 0.0)
@@ -60,26 +60,25 @@ def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
     return duals if found.all() else None
 
 
-def reachable_duals(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> Duals | None:
+def reachable_duals(form: StandardForm, W: Array, U: Duals, slack: float = 0.0, *, shrink: bool = True) -> Duals | None:
     """Duals of all terms, with flows shrunk where they ask devices for more than any parameters can give.
 
     Slopes of Huber and logistic losses are bounded.  Where a device has no row duals, the flows of its edges are made
-    smaller, at last zero: if the loss is bounded below, zero duals will do.  None if not even these are found.  Duals
-    are good enough once a Newton step would raise the bound by no more than the slack.
+    smaller, at last zero: if the loss is bounded below, zero duals will do.  None if not even these are found, or if
+    flows must not shrink.  Duals are good enough once a Newton step would raise the bound by no more than the slack.
     """
-    for share in SHRINKING:
+    for share in (*SHRINKING, None):
         duals, found = _slopes(form, W, U, slack)
+        found |= ~_net(form, U).any(axis=1)
         if found.all():
             return (*U, *duals)
+        if share is None or not shrink:
+            break
         U = tuple(
             np.where(np.all([found[end] for end in term.map.ends], axis=0)[:, None], dual, share * dual)
             for term, dual in zip(form.couplings, U, strict=True)
         )
-    duals, found = _slopes(form, W, U, slack)
-    found |= ~_net(form, U).any(axis=1)
-    if not found.all():
-        return None
-    return (*U, *duals)
+    return None
 
 
 def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple[Duals, NDArray[np.bool_]]:
@@ -89,10 +88,7 @@ def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple
     if not form.rows:
         return duals, found
     S = _net(form, U)
-    size = np.abs(S).max(initial=0.0)
-    for term in form.rows:
-        slopes = term.map.sizes()[0] * np.abs(term.function.gradient(term.map.apply(W)))[:, 0]
-        size = max(size, slopes.max(initial=0.0))
+    size = _throughput(form, U) + np.abs(S).max(axis=1)
     owners = np.unique(np.concatenate([term.map.ends[0] for term in form.rows]))
     found[owners] = False
     value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
@@ -102,8 +98,12 @@ def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple
         move = _newton_move(H, residual)
         decrease = np.einsum("ij,ij->i", residual, move)
         left = np.abs(residual - np.matmul(H, move[:, :, None])[:, :, 0]).max(axis=1)
-        balanced = left <= BALANCE * size
         trial_duals = _linear_model(form, W, move)
+        through = size + np.abs(form.quadratic.gradient(W)).max(axis=1)
+        for term, dual in zip(form.rows, trial_duals, strict=True):
+            slopes = term.map.sizes()[0] * np.abs(dual[:, 0])
+            through += np.bincount(term.map.ends[0], slopes, form.n_nodes)
+        balanced = left <= BALANCE * through
         for term, dual in zip(form.rows, trial_duals, strict=True):
             balanced[term.map.ends[0][term.function.dual_gauge(dual) > 1.0]] = False
         for term, kept, dual in zip(form.rows, duals, trial_duals, strict=True):
@@ -140,6 +140,16 @@ def _net(form: StandardForm, U: Duals) -> Array:
     for term, dual in zip(form.couplings, U, strict=True):
         net -= term.map.adjoint(dual)
     return net
+
+
+def _throughput(form: StandardForm, U: Duals) -> Array:
+    """Size of the flows through every device, (n_nodes,)."""
+    total = np.zeros(form.n_nodes)
+    for term, dual in zip(form.couplings, U, strict=True):
+        size = np.abs(dual).max(axis=1)
+        for end in term.map.ends:
+            total += np.bincount(end, size, form.n_nodes)
+    return total
 
 
 def _linear_model(form: StandardForm, W: Array, move: Array) -> Duals:

@@ -11,6 +11,8 @@ import gtvmin as gtv
 from gtvmin import solving
 from gtvmin.errors import ConvergenceWarning
 
+pytestmark = pytest.mark.filterwarnings("ignore::gtvmin.errors.NotAttainedWarning")
+
 
 def separable() -> gtv.GTVMin:
     """A device whose loss has its infimum, zero, at infinity, and one whose least loss is log 2, at zero."""

@@ -8,6 +8,7 @@ import pytest
 
 import gtvmin as gtv
 from gtvmin.dual_repair import dual_value
+from gtvmin.errors import ConvergenceWarning
 from gtvmin.solvers.local_models import LocalModels, model_form
 from gtvmin.solvers.proximal_newton import ProximalNewton
 from gtvmin.solvers.smooth_duals import hessians, reachable_duals, row_duals
@@ -86,3 +87,32 @@ def test_a_model_that_overshoots_does_not_raise_the_objective(start: float) -> N
         objectives.append(form.objective(state.W))
     assert max(np.diff(objectives)) <= 0
     assert objectives[-1] == pytest.approx(problem.to_cvxpy().solve(solver="CLARABEL"), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "seeds"),
+    [
+        (1e5, range(3)),  # all agree: Huber devices have less curvature than parameters, and flows must fit exactly
+        (3e-7, range(3)),  # none agree: many devices could separate their data alone, and are hardly held back
+    ],
+)
+def test_coupling_far_too_strong_or_weak_is_certified(alpha: float, seeds: range) -> None:
+    """Few data points a device, squared, Huber and logistic in turn."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(30, 5, 3)), rng.normal(size=(30, 5))
+        makers = (gtv.SquaredError, gtv.Huber, lambda X, y: gtv.Logistic(X, np.sign(y)))
+        losses = [makers[i % 3](X[i], y[i] + X[i].sum(axis=1)) for i in range(30)]
+        network = gtv.FLNetwork.from_edges([(i, (i + k) % 30) for i in range(30) for k in (1, 7)])
+        solution = gtv.NetworkLasso(network, losses, lam=alpha).solve("proximal_newton", max_iter=200)
+        assert solution.is_certified
+        if alpha > 1:
+            assert np.ptp(solution.weights, axis=0).max() < 1e-9
+
+
+def test_steps_end_once_rounding_is_all_that_they_change() -> None:
+    problem, _ = mixed(gtv.Norm(2))
+    with pytest.warns(ConvergenceWarning, match="ended by itself"):
+        solution = problem.solve("proximal_newton", gap=0.0)
+    assert solution.iterations < 100
+    assert solution.certificate.relative_gap < 1e-10

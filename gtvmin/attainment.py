@@ -1,0 +1,47 @@
+"""Which devices' losses have no minimum: they fall for ever as the parameters grow."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from gtvmin.solvers.common_minima import excess
+from gtvmin.solvers.standard_form import Array, Duals, StandardForm
+
+__all__ = ["unattained_nodes"]
+
+# Doubled parameters leave no more than this share of what the losses have above their infima.
+FALLING = 0.75
+
+
+def unattained_nodes(form: StandardForm, W: Array, U: Duals) -> NDArray[np.bool_]:
+    """Devices of components whose infimum is not attained, as parameters and their duals show, (n_nodes,).
+
+    Zero duals say that all losses of a component can come as close to their infima as wanted, at once.  If there is
+    something left above them, and doubled parameters leave less but not nothing, the way there is a ray: logistic
+    losses on data that a hyperplane separates are the common case.  A component of which the duals are not all zero is
+    not judged.
+    """
+    resting = np.ones(form.n_nodes, dtype=bool)
+    for term, dual in zip(form.terms, U, strict=True):
+        for end in term.map.ends:
+            resting[end[dual.any(axis=1)]] = False
+    with_rows = np.zeros(form.n_nodes, dtype=bool)
+    for term in form.rows:
+        with_rows[term.map.ends[0]] = True
+    if not (resting & with_rows).any():
+        return np.zeros(form.n_nodes, dtype=bool)
+    component = _components(form)
+    with np.errstate(all="ignore"):
+        above, doubled = (np.bincount(component, excess(form, factor * W)) for factor in (1.0, 2.0))
+    falling = (np.bincount(component, ~resting) == 0) & (doubled > 0) & (doubled <= FALLING * above)
+    return np.asarray(falling[component])
+
+
+def _components(form: StandardForm) -> NDArray[np.int64]:
+    """Number of the component of every node under all couplings."""
+    tail, head = (np.concatenate([term.map.ends[k] for term in form.couplings]) for k in (0, 1))
+    links = sparse.coo_array((np.ones(len(tail)), (tail, head)), shape=(form.n_nodes, form.n_nodes))
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
