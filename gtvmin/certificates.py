@@ -116,10 +116,11 @@ class Certificate:
     def __str__(self) -> str:
         worst = ""
         if len(self.per_node) and np.isfinite(self.gap):
-            worst = f"\n  largest term      node {int(self.per_node.argmax())} (by position): {self.per_node.max():.3e}"
+            node = self.problem.network.nodes[int(self.per_node.argmax())]
+            worst = f"\n  largest term      node {node!r}: {self.per_node.max():.3e}"
         if self.violation.any():
-            node = int(self.violation.argmax())
-            worst = f"\n  outside domain    node {node} (by position): by {self.violation[node]:.3e}"
+            node = self.problem.network.nodes[int(self.violation.argmax())]
+            worst = f"\n  outside domain    node {node!r}: by {self.violation.max():.3e}"
         finite = np.isfinite(self.radius)
         radius = (
             f"largest {self.radius[finite].max():.3e} over {finite.sum()} of {len(finite)} devices"

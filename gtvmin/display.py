@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from gtvmin.penalties.base import Penalty
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
 
-__all__ = ["FORMULAS", "problem_latex", "problem_text"]
+__all__ = ["FORMULAS", "objective_line", "problem_latex", "problem_text"]
 
 FORMULAS: dict[str, tuple[str, str]] = {
     # losses: text and LaTeX of one device's loss at its parameters w
@@ -53,6 +54,24 @@ FORMULAS: dict[str, tuple[str, str]] = {
     "PredictionDiscrepancy": ("mean (x'z)^2", r"\tfrac{1}{r}\lVert X_e z\rVert_2^2"),
     "Consensus": ("[z = 0]", r"\iota(z = 0)"),
 }
+
+
+def objective_line(problem: GTVMin) -> str:
+    """The objective in one line, with the penalties written out."""
+    parts = ["sum_i L_i(w_i)"]
+    for c, mark in zip(problem.couplings, _marks(problem), strict=True):
+        if c.network.n_edges:
+            parts.append(f"{c.alpha:g} sum_(i,j) A{mark}_ij {_across_an_edge(c.penalty)}")
+    return " + ".join(parts)
+
+
+def _across_an_edge(penalty: Penalty) -> str:
+    """The penalty's formula at ``w_j - w_i``."""
+    formula = _formula(penalty)[0]
+    if formula == repr(penalty):
+        return f"{formula}(w_j - w_i)"
+    inserted = re.sub(r"\bz\b", "w_j - w_i", re.sub(r"(?<=[-'])z\b", "(w_j - w_i)", formula))
+    return f"({inserted})" if " + " in inserted else inserted
 
 
 def problem_text(problem: GTVMin) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm, Penalty
 from gtvmin.solvers.standard_form import Array, Duals
 from gtvmin.uniqueness import undetermined_nodes
-from gtvmin.validation import frozen, nonnegative_number
+from gtvmin.validation import frozen, nonnegative_number, restore_frozen
 
 if TYPE_CHECKING:
     from gtvmin.certificates import Certificate
@@ -181,6 +181,14 @@ class GTVMin:
         for name in ("network", "losses", "penalty", "alpha", "dim", "dims", "further", "loss_stack"):
             object.__setattr__(changed, name, changes.get(name, getattr(self, name)))
         return changed
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is computed from the declaration, once, is computed again: it holds factors that cannot be pickled.
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "loss_stack"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        restore_frozen(self, state)
+        object.__setattr__(self, "loss_stack", LossStack(self.losses, self.dims))
 
     @property
     def couplings(self) -> tuple[Coupling, ...]:

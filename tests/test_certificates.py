@@ -300,3 +300,11 @@ def test_a_direction_that_is_taken_for_null_still_counts() -> None:
     assert not problem.lowered.form.quadratic.full_span.any()
     certificate = gtv.certify(problem, [[-(2.0**30), 2.0**30]] * 2, [[0.0, 0.0]])
     assert certificate.gap >= 2 * 2.0**-26
+
+
+def test_a_certificate_names_devices_by_their_labels() -> None:
+    net = gtv.FLNetwork.from_edges([("Oulu", "Turku")])
+    losses = {"Oulu": gtv.SquaredDistance([0.0]), "Turku": gtv.SquaredDistance([4.0]) + gtv.Box(3.0, 5.0)}
+    problem = gtv.NetworkLasso(net, losses, lam=0.5)
+    assert "largest term      node 'Turku': " in str(gtv.certify(problem, {"Oulu": [0.0], "Turku": [5.0]}))
+    assert "outside domain    node 'Turku': by 2.000e+00" in str(gtv.certify(problem, {"Oulu": [0.0], "Turku": [1.0]}))

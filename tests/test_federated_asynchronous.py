@@ -286,8 +286,6 @@ def test_schedules_do_what_they_say() -> None:
     u = (np.arange(6000) + 0.5) / 6000
     assert np.bincount(UniformDelay(5).draw(u, 0)).tolist() == [1000] * 6
     assert GrowingDelay(0.5).draw(u, 100).max() == 50
-    assert Schedule(delay=3).partially_asynchronous
-    assert not Schedule(delay=GeometricDelay(1.0)).partially_asynchronous
 
 
 def test_runs_repeat_and_other_devices_change_nothing() -> None:

@@ -243,6 +243,25 @@ def test_steps_outside_the_bound_are_warned_about_with_the_bound() -> None:
             FedGD(eta=wrong).init(form, None)
 
 
+def test_messages_about_steps_name_the_device() -> None:
+    """By its label, and all devices together where the step is theirs."""
+    losses = {"Oulu": gtv.SquaredError([[1.0]], [0.0]), "Turku": gtv.SquaredError([[2.0]], [5.0])}
+    settings = {"rounds": 1, "weights": "uniform"}
+    with pytest.warns(StepSizeWarning, match=r"eta = 0\.3 of device 'Turku' is not below 0\.25 = 2 / L_i"):
+        gtv.federate(losses, "fedavg", eta=[0.3, 0.3], **settings)
+    with pytest.warns(StepSizeWarning, match=r"\+ 2 / K\) = .* of device 'Oulu' is not below 2"):
+        gtv.federate(losses, "feddc", alpha=20.0, local_steps=1, eta=0.07, **settings)
+    with pytest.warns(StepSizeWarning, match=r"^gamma = 0\.3 is not below 0\.125 = 1 / max_i L_i"):
+        gtv.federate(losses, "proxskip", gamma=0.3, **settings)
+    losses["Turku"] = gtv.Poisson([[1.0]], [2.0])
+    with pytest.raises(ValueError, match=r"zero for device 'Turku', whose loss is not known to be smooth"):
+        gtv.federate(losses, "fedavg", **settings)
+    with pytest.raises(ValueError, match=r"gamma must be given: .* a loss is not known to be smooth"):
+        gtv.federate(losses, "proxskip", **settings)
+    with pytest.raises(ValueError, match="gamma must be a finite number > 0, the same for all devices"):
+        gtv.federate(losses, "proxskip", gamma=[0.1, 0.1], **settings)
+
+
 def test_the_affine_map_of_a_round_is_exact() -> None:
     """Radius and fixed point of FedGD against the matrix written down, and the measured factor against them."""
     problem, form = problem_q(), form_of(problem_q())

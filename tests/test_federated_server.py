@@ -175,5 +175,5 @@ def test_a_device_without_a_loss_takes_part(name: str) -> None:
     options = {"mu": 1.0, "local_steps": 1} if name == "fedprox" else {}
     run = gtv.federate(losses, name, rounds=300, weights="uniform", **options)
     assert run.model == pytest.approx([2.0], abs=1e-8)
-    with pytest.raises(ValueError, match=r"eta must be given: no safe one is known.*position 0"):
+    with pytest.raises(ValueError, match=r"eta must be given: no safe one is known.*device 0"):
         gtv.federate([gtv.Poisson([[1.0]], [2.0])], name, rounds=5, weights="uniform", **options)

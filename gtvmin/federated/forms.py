@@ -67,6 +67,7 @@ def _make_form(problem: GTVMin) -> FederatedForm:
         ids=np.array([label_identity(label) for label in problem.network.nodes], dtype=np.uint64),
         samples=np.array([loss.n_samples for loss in problem.losses], dtype=np.int64),
         data=_points(problem),
+        labels=problem.network.nodes,
     )
 
 

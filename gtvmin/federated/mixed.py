@@ -9,6 +9,7 @@ diagonal, and the whole is one loss of ``(rank of M) x dim`` parameters.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
@@ -52,11 +53,13 @@ def after_mixing(
             terms += [(coefficient, part) for part in moved]
     network = FLNetwork.from_edges([], nodes=["all devices"])
     problem = GTVMin(network, {"all devices": Sum(terms)}, penalty=SquaredNorm(), alpha=0.0)
+    formula = f"minimise sum_i L_i(w_i) + {0.5 * strength:g} <W, (M^-1 - I) W> over W in the range of M"
+    return Program(problem, partial(_coordinates, V=V), exact, note, formula)
 
-    def place(point: Point) -> Array:
-        return np.asarray((V.T @ point.W).reshape(1, -1))
 
-    return Program(problem, place, exact, note)
+def _coordinates(point: Point, *, V: Array) -> Array:
+    """The models in the eigenvectors V of the mixing matrix, as one row."""
+    return np.asarray((V.T @ point.W).reshape(1, -1))
 
 
 def _in_coordinates(atom: Loss, row: Array, dim: int) -> list[Loss] | None:

@@ -11,13 +11,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import Aggregation, FedAvg, FedAvgSetup, points_per_round
-from .form import Weights
+from .fed_avg import Aggregation, AveragedGlobalModel, FedAvgSetup, points_per_round
+from .form import Weights, per_device
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, gradient
 from .participation import All, Participation, server_average
+from .start import starting_models
 
 __all__ = ["APFL", "APFLState"]
 
@@ -35,7 +35,7 @@ class APFLState:
 
 
 @dataclass(frozen=True)
-class APFL:
+class APFL(AveragedGlobalModel):
     """Device i uses the mixture ``a_i v_i + (1 - a_i) w`` of its own part and the server's model.
 
     Parameters
@@ -98,28 +98,13 @@ class APFL:
         if self.eta_mixture is not None and not 0 < self.eta_mixture < np.inf:
             raise ValueError(f"eta_mixture must be a finite number > 0, got {self.eta_mixture!r}")
 
-    @property
-    def averaging(self) -> FedAvg:
-        """What makes the global model."""
-        return FedAvg(
-            self.weights,
-            self.local_steps,
-            self.eta,
-            participation=self.participation,
-            aggregation=self.aggregation,
-            seed=self.seed,
-        )
-
     def init(self, form: StandardForm, start: Point | None) -> APFLState:
         """The start's models as the own parts, and their mean; or zero."""
         average = self.averaging.init(form, start)
-        given = np.asarray(self.mixture, dtype=float)
-        if given.shape not in ((), (form.n_nodes,)):
-            raise ValueError(f"mixture must be a number or {form.n_nodes} of them, one a device")
-        mixture = np.array(np.broadcast_to(given, (form.n_nodes,)))
+        mixture = per_device("mixture", self.mixture, form.n_nodes)
         if not (average.setup.steps > 0).all():
             raise ValueError("local_steps must be at least 1: a device's own part moves by them")
-        V = starting_arrays(form, start)[0]
+        V = starting_models(form, start)
         return APFLState(average.model, V, mixture, 0, average.counts, average.setup)
 
     def step(self, form: StandardForm, state: APFLState) -> APFLState:

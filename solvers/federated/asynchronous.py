@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .dgd import DecentralisedGD
 from .fed_gd import FedGD
@@ -21,7 +20,8 @@ from .form import device_ids
 from .ledger import Traffic, edge_traffic
 from .mixing import Mixing
 from .neighbours import coupling_curvature
-from .schedule import Schedule, per_device
+from .schedule import Schedule, events_per_device
+from .start import starting_models
 from .step_sizes import SHARE, smoothness_bound, step_sizes
 from .streams import COINS, Keys, device_keys, random_bits
 
@@ -166,7 +166,7 @@ class Asynchronous:
         hood = inner.neighbours
         if hood is None:
             raise ValueError("messages of different ages need the coupling SquaredNorm() of whole parameter vectors")
-        keys, W = device_keys(form, self.seed), starting_arrays(form, start)[0]
+        keys, W = device_keys(form, self.seed), starting_models(form, start)
         none = np.zeros(0, dtype=np.int64)
         quiet = np.zeros(len(hood.source), dtype=bool)
         return AsynchronousState(
@@ -182,7 +182,7 @@ class Asynchronous:
             received=quiet,
             algorithm=algorithm,
             inner=inner,
-            duration=per_device("duration", self.schedule.duration, n),
+            duration=events_per_device("duration", self.schedule.duration, n),
             keys=keys,
             edge_keys=random_bits(keys[hood.source], 0, COINS, device_ids(form)[hood.target]),
         )
@@ -251,7 +251,7 @@ def tolerant(algorithm: Any, form: StandardForm) -> Any:
         if algorithm.order != "combine-then-adapt":
             raise ValueError("order must be 'combine-then-adapt' where neighbours send parameters of different ages")
         bound = Mixing.of(form, algorithm.mixing).own * smoothness_bound(form)
-        eta = step_sizes("eta", algorithm.eta, bound, "2 M_ii / L_i, for messages that are late", n).min()
+        eta = step_sizes("eta", algorithm.eta, bound, "2 M_ii / L_i, for messages that are late", form).min()
         return replace(algorithm, eta=float(eta))
     if not isinstance(algorithm, FedGD) or not np.isfinite(L).all():
         return algorithm

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import points_per_round, starting_model
+from .fed_avg import points_per_round
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient_at, local_steps
 from .participation import All, Participation
+from .start import starting_model
 from .step_sizes import StepSizeWarning, smoothness_bound, step_sizes
 from .streams import COINS, Keys, device_keys, uniforms
 
@@ -118,7 +119,7 @@ class Contextual:
     def init(self, form: StandardForm, start: Point | None) -> ContextualState:
         """The mean of the start's models, or zero."""
         p, n = aggregation_weights(form, self.weights), form.n_nodes
-        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", n)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form)
         eta = np.full(n, 0.5 * eta.min()) if self.eta is None else eta
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():

@@ -12,13 +12,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .fed_avg import points_per_round
 from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
 from .mixing import Mixing, MixingMatrix, Order, check_order
-from .step_sizes import smoothness_bound, step_sizes
+from .start import starting_models
+from .step_sizes import smoothness_bound, step_size
 
 __all__ = ["DecentralisedGD", "DecentralisedGDState", "one_step_size"]
 
@@ -87,7 +87,7 @@ class DecentralisedGD:
         else:
             factor = 1.0 + mixing.least_eigenvalue
             eta = one_step_size(form, self.eta, factor, "(1 + least eigenvalue of M) / max L_i")
-        return DecentralisedGDState(starting_arrays(form, start)[0], mixing, eta)
+        return DecentralisedGDState(starting_models(form, start), mixing, eta)
 
     def step(self, form: StandardForm, state: DecentralisedGDState) -> DecentralisedGDState:
         """Send, combine and adapt, in one order or the other."""
@@ -122,4 +122,5 @@ def one_step_size(form: StandardForm, eta: float | None, factor: float, reason: 
     """
     if eta is None and factor <= 0:
         raise ValueError(f"eta must be given: no safe one is known for this mixing, since {reason} is not above zero")
-    return float(step_sizes("eta", eta, max(factor, 0.0) * 0.5 * smoothness_bound(form).min(), reason, 1)[0])
+    bound = max(factor, 0.0) * 0.5 * float(smoothness_bound(form).min())
+    return step_size("eta", eta, bound, reason)

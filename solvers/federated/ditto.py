@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import Aggregation, FedAvg, FedAvgSetup, FedAvgState, points_per_round
+from .fed_avg import Aggregation, AveragedGlobalModel, FedAvgSetup, FedAvgState, points_per_round
 from .form import Weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, local_steps
 from .participation import All, Participation
+from .start import starting_models
 from .step_sizes import step_sizes
 
 __all__ = ["Ditto", "DittoState"]
@@ -38,7 +38,7 @@ class DittoState:
 
 
 @dataclass(frozen=True)
-class Ditto:
+class Ditto(AveragedGlobalModel):
     """The server's model w by FedAvg; device i uses ``v_i``, by steps on ``L_i(v) + (lam/2) ||v - w||^2``.
 
     Parameters
@@ -89,25 +89,13 @@ class Ditto:
         if not 0 < self.lam < np.inf:
             raise ValueError(f"lam must be a finite number > 0, got {self.lam!r}")
 
-    @property
-    def averaging(self) -> FedAvg:
-        """What makes the global model."""
-        return FedAvg(
-            self.weights,
-            self.local_steps,
-            self.eta,
-            participation=self.participation,
-            aggregation=self.aggregation,
-            seed=self.seed,
-        )
-
     def init(self, form: StandardForm, start: Point | None) -> DittoState:
         """The start's models as the personal ones, and their mean; or zero."""
         average = self.averaging.init(form, start)
         bound = 2.0 / (form.local.smoothness + self.lam)
-        eta = step_sizes("eta_personal", self.eta_personal, bound, "2 / (L_i + lam)", form.n_nodes)
+        eta = step_sizes("eta_personal", self.eta_personal, bound, "2 / (L_i + lam)", form)
         eta = 0.5 * eta if self.eta_personal is None else eta
-        V = starting_arrays(form, start)[0]
+        V = starting_models(form, start)
         steps = local_steps(form, self.personal_steps, name="personal_steps", least=1)
         return DittoState(average.model, V, 0, average.counts, average.setup, eta, steps)
 

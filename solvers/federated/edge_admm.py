@@ -6,7 +6,6 @@ Equations (5)-(9) of D. Hallac, J. Leskovec, S. Boyd, "Network Lasso: Clustering
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,6 +16,8 @@ from scipy import sparse
 from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
+from .proximal_map import ProximalMap
+from .start import starting_models
 
 __all__ = ["EdgeADMM", "EdgeADMMState"]
 
@@ -48,8 +49,8 @@ class EdgeADMMState:
     ends: NDArray[np.int64]
     gather: sparse.csr_array
     count: Array
-    local: Callable[[Array], Array]
-    coupling: Callable[[Array], Array]
+    local: ProximalMap
+    coupling: ProximalMap
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class EdgeADMM:
 
     def init(self, form: StandardForm, start: Point | None) -> EdgeADMMState:
         """Copies of the start's parameters, or zero, and its flows, or zero."""
-        W, duals = starting_arrays(form, start)
+        W, (_, duals) = starting_models(form, start), starting_arrays(form, start)
         edges, flow = form.edges, duals[0] / self.rho
         ends = np.append(edges.tail, edges.head)
         count = np.bincount(ends, minlength=form.n_nodes).astype(float)
@@ -105,8 +106,8 @@ class EdgeADMM:
                 (np.ones(len(ends)), (ends, np.arange(len(ends)))), shape=(form.n_nodes, len(ends))
             ),
             count=count,
-            local=form.local.prox_operator(step),
-            coupling=form.coupling.prox_operator(np.full(len(edges.tail), 2.0 / self.rho)),
+            local=ProximalMap(form.local, step),
+            coupling=ProximalMap(form.coupling, np.full(len(edges.tail), 2.0 / self.rho)),
         )
 
     def step(self, form: StandardForm, state: EdgeADMMState) -> EdgeADMMState:

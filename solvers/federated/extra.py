@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..driver import starting_arrays
 from ..linear_maps import EdgeDifference
 from ..standard_form import Array, Point, StandardForm
 from .dgd import one_step_size
@@ -19,6 +18,7 @@ from .fed_avg import points_per_round
 from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
 from .mixing import Mixing, MixingMatrix, require_connected
+from .start import starting_models
 
 __all__ = ["Extra", "ExtraState"]
 
@@ -79,7 +79,7 @@ class Extra:
         eta = one_step_size(form, self.eta, factor, "(1 + least eigenvalue of M) / max L_i")
         tail, head, _ = mixing.pairs
         edges = EdgeDifference(tail, head, form.n_nodes, form.dim)
-        return ExtraState(starting_arrays(form, start)[0], np.zeros((len(tail), form.dim)), mixing, edges, eta)
+        return ExtraState(starting_models(form, start), np.zeros((len(tail), form.dim)), mixing, edges, eta)
 
     def step(self, form: StandardForm, state: ExtraState) -> ExtraState:
         """One round."""

@@ -19,10 +19,11 @@ from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, data_points, descend, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, expected_and_amplification, server_average
+from .start import starting_model
 from .step_sizes import averaged_step_sizes, smoothness_bound
 from .streams import Keys, device_keys
 
-__all__ = ["FedAvg", "FedAvgSetup", "FedAvgState", "points_per_round", "starting_model"]
+__all__ = ["AveragedGlobalModel", "FedAvg", "FedAvgSetup", "FedAvgState", "points_per_round"]
 
 IntArray = NDArray[np.int64]
 Aggregation = Literal["unbiased", "renormalised"]
@@ -114,9 +115,8 @@ class FedAvg:
         p = aggregation_weights(form, self.weights)
         steps = local_steps(form, self.local_steps)
         expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
-        eta = averaged_step_sizes(
-            self.eta, smoothness_bound(form), "2 / L_i", steps=steps, amplification=c, n=form.n_nodes
-        )
+        bound = smoothness_bound(form)
+        eta = averaged_step_sizes(self.eta, bound, "2 / L_i", form, steps=steps, amplification=c)
         setup = FedAvgSetup(p, eta, steps, device_keys(form, self.seed), expected)
         return FedAvgState(starting_model(form, start, p), 0, np.zeros(form.n_nodes), setup)
 
@@ -151,6 +151,29 @@ class FedAvg:
         return server_traffic(form, state.counts, gradients=steps, points=points)
 
 
+class AveragedGlobalModel:
+    """An algorithm beside whose other models FedAvg makes a global one, with the settings of the same names."""
+
+    weights: Weights
+    local_steps: LocalSteps
+    eta: ArrayLike | None
+    participation: Participation
+    aggregation: Aggregation
+    seed: int
+
+    @property
+    def averaging(self) -> FedAvg:
+        """What makes the global model."""
+        return FedAvg(
+            self.weights,
+            self.local_steps,
+            self.eta,
+            participation=self.participation,
+            aggregation=self.aggregation,
+            seed=self.seed,
+        )
+
+
 def minibatch(batch: Minibatch | int | None) -> Minibatch | None:
     """A number of data points is a minibatch drawn with replacement."""
     return batch if batch is None or isinstance(batch, Minibatch) else Minibatch(batch)
@@ -162,11 +185,3 @@ def points_per_round(form: StandardForm, steps: Array, batch: Minibatch | None) 
     if data is None:
         return np.zeros(form.n_nodes)
     return np.asarray(steps * (data.counts if batch is None else batch.drawn(data)))
-
-
-def starting_model(form: StandardForm, start: Point | None, p: Array) -> Array:
-    """Mean of the start's models with weights p, or zero."""
-    if start is None:
-        return np.zeros(form.dim)
-    W = np.asarray(start.W, dtype=float)
-    return np.asarray(W[0] + np.einsum("i,ij->j", p, W - W[0]))

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import points_per_round, starting_model
-from .form import Weights, aggregation_weights
+from .fed_avg import points_per_round
+from .form import Weights, aggregation_weights, device_name
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, local_steps
 from .participation import All, Participation, server_average
+from .start import starting_model
 from .step_sizes import StepSizeWarning, smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
@@ -111,7 +112,7 @@ class FedDC:
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():
             raise ValueError("local_steps must be at least 1")
-        eta = step_sizes("eta", self.eta, smoothness_bound(form, alpha), "2 / (L_i + alpha)", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form, alpha), "2 / (L_i + alpha)", form)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min())
         if self.variant == "paper":
@@ -181,7 +182,7 @@ def _warn_outside(form: StandardForm, alpha: float, eta: Array, steps: NDArray[n
     if len(outside):
         i = int(outside[0])
         warnings.warn(
-            f"s (eta alpha + 2 / K) = {number[i]:.6g} of the device at position {i} is not below 2, with "
+            f"s (eta alpha + 2 / K) = {number[i]:.6g} of {device_name(form, i)} is not below 2, with "
             "s = (1 - (1 - a)^K) / a and a = eta (q + alpha): its drift may grow without bound. Take more local steps, "
             "or a variant that needs no such condition",
             StepSizeWarning,

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import starting_model
 from .form import Weights, aggregation_weights
 from .ledger import Traffic
 from .local_prox import LocalProx, prox_capability, proximal_strength
 from .local_steps import LocalSteps
 from .participation import All, Participation
+from .start import starting_model
 from .streams import Keys, device_keys
 
 __all__ = ["FedDR", "FedDRSetup", "FedDRState", "Regulariser"]

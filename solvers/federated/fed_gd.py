@@ -12,11 +12,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
 from .local_steps import data_points, gradient
 from .neighbours import Neighbourhood, coupling_curvature, directed_edges, largest_eigenvalue
+from .start import starting_models
 from .step_sizes import bound_by, largest_smoothness, step_sizes
 
 __all__ = ["FedGD", "FedGDState", "network_step_bound"]
@@ -65,7 +65,7 @@ class FedGD:
     def init(self, form: StandardForm, start: Point | None) -> FedGDState:
         """Line 1: parameters of the start, or zero."""
         hood = Neighbourhood.of(form) if Neighbourhood.fits(form) else None
-        return FedGDState(starting_arrays(form, start)[0], network_step_bound(form, self.eta), hood)
+        return FedGDState(starting_models(form, start), network_step_bound(form, self.eta), hood)
 
     def step(self, form: StandardForm, state: FedGDState) -> FedGDState:
         """Lines 3-5: share with the neighbours, then ``w_i -= eta (g_i + 2 alpha sum_j A_ij (w_i - w_j))``."""
@@ -107,6 +107,6 @@ def network_step_bound(form: StandardForm, eta: ArrayLike | None) -> Array:
     L = form.local.smoothness
     if eta is None or np.ndim(eta) == 0:
         bound = bound_by(2.0, largest_smoothness(form) + largest_eigenvalue(form))
-        return step_sizes("eta", eta, bound, "2 / (max L_i + lambda_max(coupling))", form.n_nodes)
+        return step_sizes("eta", eta, bound, "2 / (max L_i + lambda_max(coupling))", form)
     each = bound_by(2.0, L + 2.0 * coupling_curvature(form))
-    return step_sizes("eta", eta, each, "2 / (L_i + 4 alpha d_i)", form.n_nodes)
+    return step_sizes("eta", eta, each, "2 / (L_i + 4 alpha d_i)", form)

@@ -8,7 +8,6 @@ Networks" (2020), arXiv 1812.06127, whose mu it is.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import Aggregation, minibatch, points_per_round, starting_model
-from .form import Weights, aggregation_weights
+from .fed_avg import Aggregation, minibatch, points_per_round
+from .form import Weights, aggregation_weights, per_device
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient, gradient_at, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, expected_and_amplification, server_average
+from .proximal_map import ProximalMap
+from .start import starting_model
 from .step_sizes import StepSizeWarning, averaged_step_sizes, largest_smoothness, smoothness_bound
 from .streams import Keys, device_keys
 
@@ -33,12 +34,13 @@ MOST_STEPS = 100_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FedProxSetup:
-    """What stays the same: weights p, the proximal map or the step sizes and numbers of steps, keys, participation."""
+    """What stays the same: weights p, the proximal map or step sizes, numbers of steps or accuracies, keys, counts."""
 
     p: Array
-    prox: Callable[[Array], Array] | None
+    prox: ProximalMap | None
     eta: Array | None
     steps: NDArray[np.int64] | None
+    gamma: Array
     keys: Keys
     expected: Array | None
 
@@ -137,12 +139,13 @@ class FedProx:
         expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
         if self.exact:
             self._check_moves(form, c)
-            prox = form.local.prox_operator(np.full(n, 1.0 / self.mu))
+            prox = ProximalMap(form.local, np.full(n, 1.0 / self.mu))
         else:
             steps = None if self.local_steps is None else local_steps(form, self.local_steps)
             bound, k = smoothness_bound(form, self.mu), 1 if steps is None else steps
-            eta = averaged_step_sizes(self.eta, bound, "2 / (L_i + mu)", steps=k, amplification=c, n=n)
-        setup = FedProxSetup(p, prox, eta, steps, device_keys(form, self.seed), expected)
+            eta = averaged_step_sizes(self.eta, bound, "2 / (L_i + mu)", form, steps=k, amplification=c)
+        gamma = per_device("gamma", 0.0 if self.gamma is None else self.gamma, n)
+        setup = FedProxSetup(p, prox, eta, steps, gamma, device_keys(form, self.seed), expected)
         nobody = np.zeros(n)
         return FedProxState(starting_model(form, start, p), 0, nobody, nobody.astype(np.int64), setup)
 
@@ -188,7 +191,7 @@ class FedProx:
             )
             return local, steps
         # ||grad h_i(v)|| <= gamma ||grad h_i(w)||, and grad h_i(w) = grad L_i(w)
-        allowed = np.asarray(self.gamma) * np.linalg.norm(gradient_at(form, state.model), axis=1)
+        allowed = setup.gamma * np.linalg.norm(gradient_at(form, state.model), axis=1)
         local, steps, busy = sent, none, active
         while busy.any():
             local = descend(form, local, busy.astype(np.int64), setup.eta, mu=self.mu, anchor=sent)

@@ -6,7 +6,6 @@ minimisation of GTV minimisation, by all devices at once or in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -14,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, edge_traffic
 from .neighbours import Neighbourhood
 from .participation import Participation
+from .proximal_map import ProximalMap
+from .start import starting_models
 from .streams import Keys, device_keys
 
 __all__ = ["FedRelax", "FedRelaxState", "contraction_factors", "greedy_colours"]
@@ -36,7 +36,7 @@ class FedRelaxState:
     round: int
     updated: NDArray[np.bool_]
     neighbours: Neighbourhood
-    prox: Callable[[Array], Array]
+    prox: ProximalMap
     colours: IntArray
     keys: Keys
 
@@ -91,11 +91,11 @@ class FedRelax:
         turn = self.order == "gauss-seidel"
         colours = greedy_colours(neighbours, form.n_nodes) if turn else np.zeros(form.n_nodes, dtype=np.int64)
         return FedRelaxState(
-            W=starting_arrays(form, start)[0],
+            W=starting_models(form, start),
             round=0,
             updated=np.zeros(form.n_nodes, dtype=bool),
             neighbours=neighbours,
-            prox=form.local.prox_operator(step),
+            prox=ProximalMap(form.local, step),
             colours=colours,
             keys=device_keys(form, self.seed),
         )

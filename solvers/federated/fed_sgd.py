@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .fed_gd import coupling_gradient, network_step_bound
 from .ledger import Traffic, edge_traffic
 from .local_steps import data_points
 from .minibatch import Minibatch
 from .neighbours import directed_edges
+from .start import starting_models
 from .streams import Keys, device_keys
 
 __all__ = ["FedSGD", "FedSGDState"]
@@ -89,7 +89,7 @@ class FedSGD:
     def init(self, form: StandardForm, start: Point | None) -> FedSGDState:
         """Line 1: parameters of the start, or zero."""
         eta = network_step_bound(form, self.eta) * (0.1 if self.eta is None else 1.0)
-        return FedSGDState(starting_arrays(form, start)[0], 0, eta, device_keys(form, self.seed))
+        return FedSGDState(starting_models(form, start), 0, eta, device_keys(form, self.seed))
 
     def step(self, form: StandardForm, state: FedSGDState) -> FedSGDState:
         """Lines 3-6: share with the neighbours, draw a batch, and step along its gradient and towards them."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, StandardForm
 from .class_points import ClassPoints
 from .data_points import DataPoints
 
-__all__ = ["FederatedForm", "Weights", "aggregation_weights", "device_ids", "sample_counts"]
+__all__ = [
+    "FederatedForm",
+    "Weights",
+    "aggregation_weights",
+    "device_ids",
+    "device_name",
+    "per_device",
+    "sample_counts",
+]
 
 Weights = str | Sequence[float] | Array
 """``"uniform"``, ``"samples"``, or one number >= 0 a device."""
@@ -30,11 +38,14 @@ class FederatedForm(StandardForm):
         Number of data points of each device.
     data : DataPoints or ClassPoints, optional
         The data points, if all losses are sums over them that one of these tables knows.
+    labels : sequence
+        What the user calls the devices, for messages.
     """
 
     ids: NDArray[np.uint64]
     samples: NDArray[np.int64]
     data: DataPoints | ClassPoints | None
+    labels: Sequence[Hashable]
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -70,6 +81,14 @@ def aggregation_weights(form: StandardForm, weights: Weights) -> Array:
     return np.asarray(p / p.sum())
 
 
+def per_device(name: str, given: ArrayLike, n: int) -> Array:
+    """A setting that is a number, or one a device, as an array (n,); a ValueError for another shape."""
+    numbers = np.asarray(given, dtype=float)
+    if numbers.shape not in ((), (n,)):
+        raise ValueError(f"{name} must be a number or {n} of them, one a device, got {given!r}")
+    return np.array(np.broadcast_to(numbers, (n,)))
+
+
 def sample_counts(form: StandardForm) -> NDArray[np.int64]:
     """Data points of each device."""
     if not isinstance(form, FederatedForm):
@@ -82,3 +101,8 @@ def sample_counts(form: StandardForm) -> NDArray[np.int64]:
 def device_ids(form: StandardForm) -> NDArray[np.uint64]:
     """Identities of the devices; their positions where the form does not know them."""
     return form.ids if isinstance(form, FederatedForm) else np.arange(form.n_nodes, dtype=np.uint64)
+
+
+def device_name(form: StandardForm, i: int) -> str:
+    """A device in a message: by its label, or by its position where the form does not know its label."""
+    return f"device {form.labels[i]!r}" if isinstance(form, FederatedForm) else f"the device at position {i}"

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .dgd import one_step_size
 from .fed_avg import points_per_round
@@ -21,6 +20,7 @@ from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
 from .mixing import Mixing, MixingMatrix, Order, check_order, require_connected
 from .random_matchings import DrawnMatchings, RandomMatchings
+from .start import starting_models
 
 __all__ = ["GradientTracking", "GradientTrackingState"]
 
@@ -96,7 +96,7 @@ class GradientTracking:
             require_connected(mixing.matrix)
             factor = 2.0 * max(mixing.least_eigenvalue, 0.0) ** 2
             eta = one_step_size(form, self.eta, factor, "2 (least eigenvalue of M)^2 / max L_i")
-        W = starting_arrays(form, start)[0]
+        W = starting_models(form, start)
         g = gradient(form, W)
         return GradientTrackingState(W, g, g, 0, mixing, eta)
 

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import points_per_round, starting_model
+from .fed_avg import points_per_round
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import gradient
-from .step_sizes import step_sizes
+from .start import starting_model, starting_models
+from .step_sizes import step_size
 from .streams import COINS, Keys, server_key, uniforms
 
 __all__ = ["L2GD", "L2GDState"]
@@ -92,8 +92,8 @@ class L2GD:
         p, q = aggregation_weights(form, self.weights), self.probability
         constant = max(float(form.local.smoothness.max()) / (1.0 - q), self.lam / q)
         reason = "1 / (2 max(max_i L_i / (1 - q), lam / q))"
-        eta = float(step_sizes("eta", self.eta, 0.5 / constant, reason, 1)[0])
-        W = starting_arrays(form, start)[0]
+        eta = step_size("eta", self.eta, 0.5 / constant, reason)
+        W = starting_models(form, start)
         return L2GDState(W, starting_model(form, start, p), 0, False, False, p, eta, server_key(self.seed))
 
     def step(self, form: StandardForm, state: L2GDState) -> L2GDState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..standard_form import Array, StandardForm
 from .fed_avg import points_per_round
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, local_steps
+from .proximal_map import ProximalMap
 from .step_sizes import smoothness_bound, step_sizes
 
 __all__ = ["LocalProx", "prox_capability", "proximal_strength"]
@@ -44,7 +44,7 @@ class LocalProx:
     """``v_i -> argmin_x L_i(x) + (mu/2) ||x - v_i||^2`` at every device, or ``steps`` gradient steps towards it."""
 
     mu: float
-    exact: Callable[[Array], Array] | None
+    exact: ProximalMap | None
     eta: Array
     steps: NDArray[np.int64]
 
@@ -53,9 +53,9 @@ class LocalProx:
         """Exact without ``steps``, else with a step that defaults to ``0.95 / (max_i L_i + mu)``."""
         n = form.n_nodes
         if steps is None:
-            prox = form.local.prox_operator(np.full(n, 1.0 / mu))
+            prox = ProximalMap(form.local, np.full(n, 1.0 / mu))
             return cls(mu, prox, np.zeros(n), np.zeros(n, dtype=np.int64))
-        rate = step_sizes("eta", eta, smoothness_bound(form, mu), "2 / (L_i + mu)", n)
+        rate = step_sizes("eta", eta, smoothness_bound(form, mu), "2 / (L_i + mu)", form)
         if eta is None:
             rate = np.full(n, 0.5 * rate.min())
         return cls(mu, None, rate, local_steps(form, steps, least=1))

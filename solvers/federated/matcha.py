@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .dgd import one_step_size
 from .fed_avg import points_per_round
@@ -21,6 +20,7 @@ from .ledger import Traffic, edge_traffic
 from .local_steps import gradient
 from .mixing import Order, check_order
 from .random_matchings import DrawnMatchings, RandomMatchings
+from .start import starting_models
 
 __all__ = ["Matcha", "MatchaSetup", "MatchaState"]
 
@@ -109,7 +109,7 @@ class Matcha:
         eta = one_step_size(form, self.eta, 1.0 + drawn.least_eigenvalue, "(2 - a lambda_max(L)) / max L_i")
         eta *= 0.1 if self.eta is None else 1.0
         none = np.zeros(len(drawn.matching), dtype=bool)
-        return MatchaState(starting_arrays(form, start)[0], 0, none, MatchaSetup(drawn, eta))
+        return MatchaState(starting_models(form, start), 0, none, MatchaSetup(drawn, eta))
 
     def step(self, form: StandardForm, state: MatchaState) -> MatchaState:
         """Flip the coins, then mix over the chosen matchings and step."""

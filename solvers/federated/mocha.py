@@ -6,7 +6,6 @@ Talwalkar, "Federated Multi-Task Learning" (2017), arXiv 1705.10467.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -16,6 +15,8 @@ from ..standard_form import Array, Point, StandardForm
 from .ledger import Traffic, server_traffic
 from .neighbours import Neighbourhood
 from .participation import All, Participation
+from .proximal_map import ProximalMap
+from .start import starting_models
 from .streams import Keys, device_keys
 
 __all__ = ["Mocha", "MochaSetup", "MochaState"]
@@ -27,7 +28,7 @@ class MochaSetup:
 
     inverse: Array
     bound: Array
-    prox: Callable[[Array], Array]
+    prox: ProximalMap
     keys: Keys
 
 
@@ -95,9 +96,8 @@ class Mocha:
         root = np.sqrt(np.diag(inverse))
         factor = np.linalg.eigvalsh(inverse / np.outer(root, root))[-1]
         bound = factor * root**2
-        setup = MochaSetup(inverse, bound, form.local.prox_operator(bound), device_keys(form, self.seed))
-        S = np.zeros((form.n_nodes, form.dim)) if start is None else -K @ np.asarray(start.W, dtype=float)
-        return MochaState(S, 0, np.zeros(form.n_nodes), setup)
+        setup = MochaSetup(inverse, bound, ProximalMap(form.local, bound), device_keys(form, self.seed))
+        return MochaState(-K @ starting_models(form, start), 0, np.zeros(form.n_nodes), setup)
 
     def step(self, form: StandardForm, state: MochaState) -> MochaState:
         """One round of the W step."""

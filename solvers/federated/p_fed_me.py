@@ -6,7 +6,6 @@ arXiv 2006.08848.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -14,11 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import Aggregation, starting_model
+from .fed_avg import Aggregation
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, local_steps
 from .participation import All, Participation, expected_and_amplification, server_average
+from .proximal_map import ProximalMap
+from .start import starting_model
 from .step_sizes import averaged_step_sizes, smoothness_bound
 from .streams import Keys, device_keys
 
@@ -30,7 +31,7 @@ class PFedMeSetup:
     """What stays the same: weights p, the proximal maps, step sizes and numbers of steps, keys, participation."""
 
     p: Array
-    prox: Callable[[Array], Array]
+    prox: ProximalMap
     eta: Array
     steps: NDArray[np.int64]
     keys: Keys
@@ -111,8 +112,8 @@ class PFedMe:
         expected, c = expected_and_amplification(self.participation, p, unbiased=self.aggregation == "unbiased")
         steps = local_steps(form, self.local_rounds, name="local_rounds")
         reason = "2 (1 / lam + 1 / L_i)"
-        eta = averaged_step_sizes(self.eta, bound, reason, steps=steps, amplification=self.beta * c, n=n)
-        prox = form.local.prox_operator(np.full(n, 1.0 / self.lam))
+        eta = averaged_step_sizes(self.eta, bound, reason, form, steps=steps, amplification=self.beta * c)
+        prox = ProximalMap(form.local, np.full(n, 1.0 / self.lam))
         setup = PFedMeSetup(p, prox, eta, steps, device_keys(form, self.seed), expected)
         return PFedMeState(starting_model(form, start, p), 0, np.zeros(n), setup)
 

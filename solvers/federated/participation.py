@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from ..standard_form import Array
+from .form import per_device
 from .streams import PARTICIPATION, Keys, uniforms
 
 __all__ = [
@@ -169,7 +170,7 @@ class Bernoulli:
 
     def expected(self, p: Array) -> Array:
         """The probabilities."""
-        q = np.broadcast_to(np.asarray(self.probability, dtype=float), p.shape)
+        q = per_device("probability", self.probability, len(p))
         if not ((q > 0) & (q <= 1)).all():
             raise ValueError(f"probability must be in (0, 1], got {self.probability!r}")
         return q

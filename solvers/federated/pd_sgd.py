@@ -12,13 +12,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
 from .fed_avg import minibatch, points_per_round
 from .ledger import Traffic, edge_traffic
 from .local_steps import LocalSteps, descend, local_steps
 from .minibatch import Minibatch
 from .mixing import Mixing, MixingMatrix
+from .start import starting_models
 from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
@@ -98,11 +98,11 @@ class PDSGD:
         """Parameters of the start, or zero."""
         mixing = Mixing.of(form, self.mixing)
         mixing.require_semidefinite()
-        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min())
         setup = PDSGDSetup(mixing, eta, local_steps(form, self.local_steps), device_keys(form, self.seed))
-        return PDSGDState(starting_arrays(form, start)[0], 0, setup)
+        return PDSGDState(starting_models(form, start), 0, setup)
 
     def step(self, form: StandardForm, state: PDSGDState) -> PDSGDState:
         """Local steps, then one average."""

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..driver import starting_arrays
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import points_per_round, starting_model
+from .fed_avg import points_per_round
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import gradient
-from .step_sizes import bound_by, largest_smoothness, step_sizes
+from .start import starting_model, starting_models
+from .step_sizes import bound_by, largest_smoothness, step_size
 from .streams import COINS, Keys, server_key, uniforms
 
 __all__ = ["ProxSkip", "ProxSkipState"]
@@ -84,9 +84,9 @@ class ProxSkip:
     def init(self, form: StandardForm, start: Point | None) -> ProxSkipState:
         """Line 1: the start's models, or zero, with h zero."""
         p = aggregation_weights(form, self.weights)
-        bound = bound_by(1.0, largest_smoothness(form))
-        gamma = float(step_sizes("gamma", self.gamma, bound, "1 / max_i L_i", 1)[0])
-        W = starting_arrays(form, start)[0]
+        bound = float(bound_by(1.0, largest_smoothness(form)))
+        gamma = step_size("gamma", self.gamma, bound, "1 / max_i L_i")
+        W = starting_models(form, start)
         return ProxSkipState(
             W, np.zeros_like(W), starting_model(form, start, p), 0, False, p, gamma, server_key(self.seed)
         )

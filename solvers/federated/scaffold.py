@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..standard_form import Array, Point, StandardForm
-from .fed_avg import minibatch, points_per_round, starting_model
+from .fed_avg import minibatch, points_per_round
 from .form import Weights, aggregation_weights
 from .ledger import Traffic, server_traffic
 from .local_steps import LocalSteps, descend, gradient_at, local_steps
 from .minibatch import Minibatch
 from .participation import All, Participation, server_average
+from .start import starting_model
 from .step_sizes import smoothness_bound, step_sizes
 from .streams import Keys, device_keys
 
@@ -114,7 +115,7 @@ class Scaffold:
         steps = local_steps(form, self.local_steps)
         if not (steps > 0).all():
             raise ValueError("local_steps must be at least 1: a device's control needs a step")
-        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form.n_nodes)
+        eta = step_sizes("eta", self.eta, smoothness_bound(form), "2 / L_i", form)
         if self.eta is None:
             eta = np.full(form.n_nodes, 0.5 * eta.min() / (steps.max() if self.option == "I" else 1))
         setup = ScaffoldSetup(p, q, eta, steps, device_keys(form, self.seed))

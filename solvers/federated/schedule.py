@@ -23,11 +23,6 @@ FAILURE, PHASE = 0, 1
 class Delay(Protocol):
     """How many events late a message is; one that is not late is there at the next event."""
 
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a longest delay."""
-        ...
-
     def draw(self, u: Array, event: int) -> IntArray:
         """Delays from numbers in (0, 1), for messages that are sent at an event."""
         ...
@@ -38,7 +33,6 @@ class UniformDelay:
     """From 0 to ``most`` events, each as likely."""
 
     most: int
-    bounded: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         if self.most != int(self.most) or self.most < 0:
@@ -54,7 +48,6 @@ class GeometricDelay:
     """Without a bound: ``mean`` on average, k events with probability ``(1 - q) q^k``, q = mean / (1 + mean)."""
 
     mean: float
-    bounded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.mean < np.inf:
@@ -71,7 +64,6 @@ class GrowingDelay:
     """From 0 to ``share`` times the events so far: longer and longer, while every message is outdated some time."""
 
     share: float
-    bounded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.share < np.inf:
@@ -178,18 +170,13 @@ class Schedule:
         if (np.asarray(self.duration) < 1).any():
             raise ValueError(f"duration must be a number of events >= 1 or one a device, got {self.duration!r}")
 
-    @property
-    def partially_asynchronous(self) -> bool:
-        """Whether there is a bound on how old the parameters of a neighbour can be, as far as the delays go."""
-        return not self.loss and (isinstance(self.delay, int) or self.delay.bounded)
-
     def present(self, keys: Keys, event: int) -> NDArray[np.bool_]:
         """Who is there at an event."""
         there = np.ones(len(keys), dtype=bool)
         if self.joins is not None:
-            there &= event >= per_device("joins", self.joins, len(keys))
+            there &= event >= events_per_device("joins", self.joins, len(keys))
         if self.leaves is not None:
-            last = per_device("leaves", self.leaves, len(keys))
+            last = events_per_device("leaves", self.leaves, len(keys))
             there &= (event < last) | (last < 0)
         return there if self.availability is None else there & self.availability.there(keys, event)
 
@@ -209,7 +196,7 @@ class Schedule:
         return arrives, self.delay.draw(uniforms(messages, event, COINS, 1), event)
 
 
-def per_device(name: str, numbers: int | Sequence[int], n: int) -> IntArray:
+def events_per_device(name: str, numbers: int | Sequence[int], n: int) -> IntArray:
     """Numbers of events, one a device."""
     found = np.asarray(numbers)
     if found.shape not in ((), (n,)) or (found != found.astype(np.int64)).any():

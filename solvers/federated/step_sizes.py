@@ -8,8 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..standard_form import Array, StandardForm
+from .form import device_name
 
-__all__ = ["StepSizeWarning", "averaged_step_sizes", "bound_by", "largest_smoothness", "smoothness_bound", "step_sizes"]
+__all__ = [
+    "StepSizeWarning",
+    "averaged_step_sizes",
+    "bound_by",
+    "largest_smoothness",
+    "smoothness_bound",
+    "step_size",
+    "step_sizes",
+]
 
 SHARE = 0.95
 """Share of the bound that is taken where no step size is given."""
@@ -35,7 +44,7 @@ def bound_by(share: float, curvature: ArrayLike) -> Array:
     return np.where(size > 0, share / np.where(size > 0, size, 1.0), np.inf)
 
 
-def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str, n: int) -> Array:
+def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str, form: StandardForm) -> Array:
     """Step size of each device: the given ones, or a share of the bound.
 
     Parameters
@@ -48,8 +57,8 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
         What the algorithm is known to converge below; infinite where any step will do, zero where none is known to.
     reason : str
         The bound as a formula.
-    n : int
-        Number of devices.
+    form : StandardForm
+        The devices.
 
     Returns
     -------
@@ -66,14 +75,15 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
     StepSizeWarning
         If a step is outside the bound.
     """
+    n = form.n_nodes
     limit = np.broadcast_to(np.asarray(bound, dtype=float), (n,))
     if given is None:
         if not np.isfinite(limit).any():
             raise ValueError(f"{name} must be given: {reason} sets no limit here")
         if not (limit > 0).all():
             raise ValueError(
-                f"{name} must be given: no safe one is known, since {reason} is zero for the device at position "
-                f"{int(limit.argmin())}, whose loss is not known to be smooth"
+                f"{name} must be given: no safe one is known, since {reason} is zero for "
+                f"{device_name(form, int(limit.argmin()))}, whose loss is not known to be smooth"
             )
         return np.asarray(SHARE * np.where(np.isfinite(limit), limit, limit.min()))
     steps = np.asarray(given, dtype=float)
@@ -83,17 +93,33 @@ def step_sizes(name: str, given: ArrayLike | None, bound: ArrayLike, reason: str
     outside = np.flatnonzero(steps >= limit)
     if len(outside):
         i = int(outside[0])
-        warnings.warn(
-            f"{name} = {steps[i]:.6g} of the device at position {i} is not below {limit[i]:.6g} = {reason}: the "
-            "iteration may diverge",
-            StepSizeWarning,
-            stacklevel=4,
-        )
+        _warn(f"{name} = {steps[i]:.6g} of {device_name(form, i)}", float(limit[i]), reason)
     return steps
 
 
+def step_size(name: str, given: float | None, bound: float, reason: str) -> float:
+    """The one step size of all devices together, with the errors and the warning of :func:`step_sizes`."""
+    if given is None:
+        if not 0 < bound < np.inf:
+            known = "is zero, as a loss is not known to be smooth" if bound < np.inf else "sets no limit here"
+            raise ValueError(f"{name} must be given: no safe one is known, since {reason} {known}")
+        return SHARE * bound
+    step = np.asarray(given, dtype=float)
+    if step.ndim or not 0 < step < np.inf:
+        raise ValueError(f"{name} must be a finite number > 0, the same for all devices, got {given!r}")
+    if step >= bound:
+        _warn(f"{name} = {step:.6g}", bound, reason)
+    return float(step)
+
+
+def _warn(what: str, bound: float, reason: str) -> None:
+    warnings.warn(
+        f"{what} is not below {bound:.6g} = {reason}: the iteration may diverge", StepSizeWarning, stacklevel=5
+    )
+
+
 def averaged_step_sizes(
-    given: ArrayLike | None, bound: Array, reason: str, *, steps: ArrayLike, amplification: float, n: int
+    given: ArrayLike | None, bound: Array, reason: str, form: StandardForm, *, steps: ArrayLike, amplification: float
 ) -> Array:
     """Step sizes ``eta`` of local gradient steps whose sum a server adds up with weights that may exceed p.
 
@@ -105,7 +131,7 @@ def averaged_step_sizes(
 
     Parameters
     ----------
-    given, bound, reason, n
+    given, bound, reason, form
         As for :func:`step_sizes`; the bound is that of one device alone, ``2 / M_i``.
     steps : int or int array (n,)
         Local steps K_i of a round.
@@ -120,5 +146,5 @@ def averaged_step_sizes(
     excess = max(amplification - 1.0, 0.0)
     if excess:
         reason = f"{reason} / (1 + {excess:.4g} K_i), for the updates' weights in rounds of few devices"
-    eta = step_sizes("eta", given, bound / (1.0 + np.asarray(steps) * excess), reason, n)
-    return np.full(n, 0.5 * eta.min()) if given is None else eta
+    eta = step_sizes("eta", given, bound / (1.0 + np.asarray(steps) * excess), reason, form)
+    return np.full(form.n_nodes, 0.5 * eta.min()) if given is None else eta

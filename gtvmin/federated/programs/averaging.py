@@ -19,6 +19,7 @@ from gtvmin.solvers.standard_form import Array
 __all__ = ["ENTRIES", "ROWS"]
 
 SEVERAL = "several local steps are biased; for quadratic losses see the surrogate"
+SURROGATE = "minimise sum_i p_i G_i(w) over one model w, G_i the function whose gradient is what local steps move by"
 RANDOM = "random devices or data points: the models hover about the limit"
 
 
@@ -72,7 +73,7 @@ def surrogate(algorithm: FedAvg | FedProx, problem: GTVMin) -> Program:
         share * step_surrogate(Q[i], b[i], float(setup.eta[i]), int(setup.steps[i]), mu)
         for i, share in enumerate(setup.p)
     ]
-    return consensus(problem, setup.p, losses=losses)
+    return consensus(problem, setup.p, losses=losses, formula=SURROGATE)
 
 
 ENTRIES = {

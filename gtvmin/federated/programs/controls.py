@@ -38,7 +38,8 @@ def fed_dr(algorithm: FedDR, problem: GTVMin) -> Program:
         return no_program("the regulariser is not declared as a loss")
     p = aggregation_weights(federated_form(problem), algorithm.weights)
     losses = [float(share) * (loss + r) if share > 0 else Zero() for loss, share in zip(problem.losses, p, strict=True)]
-    return consensus(problem, p, losses=losses)
+    formula = "minimise r(w) + sum_i p_i L_i(w) over one model w of all devices"
+    return consensus(problem, p, losses=losses, formula=formula)
 
 
 def fed_dc(algorithm: FedDC, problem: GTVMin) -> Program:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gtvmin.display import objective_line
 from gtvmin.federated.forms import federated_form
 from gtvmin.federated.local_maps import setup_of, step_surrogate
 from gtvmin.federated.mixed import MOST_PARAMETERS, after_mixing
-from gtvmin.federated.program import Entry, Program, Row, consensus, itself, no_program
+from gtvmin.federated.program import Entry, Program, Row, agreed, common_dim, consensus, itself, no_program
 from gtvmin.losses import Quadratic
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Consensus, SquaredNorm
@@ -25,7 +28,7 @@ from gtvmin.solvers.federated.mocha import Mocha
 from gtvmin.solvers.federated.pd_sgd import PDSGD
 from gtvmin.solvers.federated.random_matchings import RandomMatchings
 from gtvmin.solvers.federated.step_sizes import StepSizeWarning
-from gtvmin.solvers.standard_form import Array, Point
+from gtvmin.solvers.standard_form import Array
 
 __all__ = ["ENTRIES", "ROWS"]
 
@@ -44,7 +47,11 @@ def pulled_together(problem: GTVMin, pairs: tuple[Any, Any, Array], alpha: float
     edges = [(nodes[t], nodes[h], float(w)) for t, h, w in zip(*pairs, strict=True)]
     network = FLNetwork.from_edges(edges, nodes=nodes)
     program = GTVMin(
-        network, dict(zip(nodes, problem.losses, strict=True)), penalty=SquaredNorm(), alpha=alpha, dim=problem.dim
+        network,
+        dict(zip(nodes, problem.losses, strict=True)),
+        penalty=SquaredNorm(),
+        alpha=alpha,
+        dim=common_dim(problem),
     )
     return itself(program, **claims)
 
@@ -62,7 +69,7 @@ def dgd(algorithm: DecentralisedGD, problem: GTVMin) -> Program:
     mixing, eta = state.neighbours, state.eta
     if algorithm.order == "combine-then-adapt":
         return pulled_together(problem, mixing.pairs, 0.5 / eta)
-    return after_mixing(mixing, problem.losses, problem.dim, 1.0 / eta) or no_program(NOT_DECLARED)
+    return after_mixing(mixing, problem.losses, common_dim(problem), 1.0 / eta) or no_program(NOT_DECLARED)
 
 
 def agreement(algorithm: Any, problem: GTVMin) -> Program:
@@ -72,19 +79,16 @@ def agreement(algorithm: Any, problem: GTVMin) -> Program:
     tail, head = coupled_pairs(form) if drawn else Mixing.of(form, algorithm.mixing).pairs[:2]
     network = FLNetwork.from_edges([(nodes[t], nodes[h]) for t, h in zip(tail, head, strict=True)], nodes=nodes)
     losses = dict(zip(nodes, problem.losses, strict=True))
-    program = GTVMin(network, losses, penalty=Consensus(), alpha=1.0, dim=problem.dim)
-
-    def place(point: Point) -> Array:
-        return np.tile(point.W.mean(axis=0), (len(nodes), 1))
-
-    return Program(program, place, True)
+    program = GTVMin(network, losses, penalty=Consensus(), alpha=1.0, dim=common_dim(problem))
+    place = partial(agreed, p=np.full(len(nodes), 1.0 / len(nodes)))
+    return Program(program, place, True, formula="minimise sum_i L_i(w) over one model w of all devices")
 
 
 def pd_sgd(algorithm: PDSGD, problem: GTVMin) -> Program:
     """One local step is decentralised gradient descent; more are reported on consensus."""
     setup = setup_of(algorithm, problem)
     one = (setup.steps == 1).all() and np.ptp(setup.eta) == 0 and algorithm.batch is None
-    found = after_mixing(setup.mixing, problem.losses, problem.dim, 1.0 / setup.eta[0]) if one else None
+    found = after_mixing(setup.mixing, problem.losses, common_dim(problem), 1.0 / setup.eta[0]) if one else None
     return found or consensus(problem, np.full(len(problem.losses), 1.0), exact=False, note=SEVERAL)
 
 
@@ -94,7 +98,7 @@ def pd_sgd_surrogate(algorithm: PDSGD, problem: GTVMin) -> Program:
     Q, b = federated_form(problem).local.quadratic()
     steps = zip(Q, b, setup.eta.tolist(), setup.steps.tolist(), strict=True)
     losses = [step_surrogate(*device) for device in steps]
-    return after_mixing(setup.mixing, losses, problem.dim, 1.0) or no_program(NOT_DECLARED)
+    return after_mixing(setup.mixing, losses, common_dim(problem), 1.0) or no_program(NOT_DECLARED)
 
 
 def matcha(algorithm: Matcha, problem: GTVMin) -> Program:
@@ -110,16 +114,17 @@ def matcha(algorithm: Matcha, problem: GTVMin) -> Program:
         return pulled_together(problem, (edges.tail, edges.head, weight), 0.5 / setup.eta, **claims)
     mixing = Mixing.of(federated_form(problem), drawn.expected)
     mixing.require_semidefinite()
-    found = after_mixing(mixing, problem.losses, problem.dim, 1.0 / setup.eta, exact=bool(sure), note=HOVERING)
+    found = after_mixing(mixing, problem.losses, common_dim(problem), 1.0 / setup.eta, exact=bool(sure), note=HOVERING)
     return found or no_program(NOT_DECLARED)
 
 
 def mocha(algorithm: Mocha, problem: GTVMin) -> Program:
     """The problem itself, with the ridge in its losses."""
-    ridge = Quadratic(algorithm.ridge * np.eye(problem.dim))
+    ridge = Quadratic(algorithm.ridge * np.eye(common_dim(problem)))
     losses = {node: loss + ridge for node, loss in zip(problem.network.nodes, problem.losses, strict=True)}
     program = GTVMin(problem.network, losses, penalty=problem.penalty, alpha=problem.alpha, dim=problem.dim)
-    return itself(program)
+    formula = f"minimise {objective_line(program)}, with {0.5 * algorithm.ridge:g} ||w_i||_2^2 in every L_i"
+    return replace(itself(program), formula=formula)
 
 
 def edge_admm(algorithm: EdgeADMM, problem: GTVMin) -> Program:

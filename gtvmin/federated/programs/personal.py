@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from gtvmin.errors import ConvergenceWarning
 from gtvmin.federated.forms import federated_form
 from gtvmin.federated.local_maps import setup_of, step_surrogate
-from gtvmin.federated.program import Entry, Program, Row, consensus, mean, star
-from gtvmin.federated.programs.averaging import RANDOM, SEVERAL, fed_avg, one_step
+from gtvmin.federated.program import Entry, Program, Row, agreed, common_dim, consensus, own_models, star
+from gtvmin.federated.programs.averaging import RANDOM, SEVERAL, SURROGATE, fed_avg, one_step
 from gtvmin.federated.programs.averaging import surrogate as averaging_surrogate
 from gtvmin.losses import SquaredDistance
 from gtvmin.network import FLNetwork
@@ -38,8 +40,12 @@ def alone(
     if near is not None:
         losses = [loss + 0.5 * lam * SquaredDistance(near) for loss in losses]
     network = FLNetwork.from_edges([], nodes=nodes)
-    program = GTVMin(network, dict(zip(nodes, losses, strict=True)), penalty=SquaredNorm(), alpha=0.0, dim=problem.dim)
-    return Program(program, lambda point: point.W, exact, note)
+    program = GTVMin(
+        network, dict(zip(nodes, losses, strict=True)), penalty=SquaredNorm(), alpha=0.0, dim=common_dim(problem)
+    )
+    pull = "" if near is None else f" + {0.5 * lam:g} ||v - w||_2^2"
+    where = "" if near is None else ", with w the limit of the global model"
+    return Program(program, own_models, exact, note, f"minimise L_i(v){pull} for each device i by itself{where}")
 
 
 def limit_of(program: Program) -> Array:
@@ -85,13 +91,14 @@ def p_fed_me_surrogate(algorithm: PFedMe, problem: GTVMin) -> Program:
         losses.append(
             share * step_surrogate(0.5 * (envelope + envelope.T), shrink @ b[i], setup.eta[i], int(setup.steps[i]))
         )
-    program = consensus(problem, setup.p, losses=losses)
+    program = consensus(problem, setup.p, losses=losses, formula=SURROGATE)
+    return replace(program, place=partial(_sent_models, problem=problem, p=setup.p, lam=lam))
 
-    def model(point: Point) -> Array:
-        sent = point.W + local.gradient(point.W) / lam
-        return np.tile(mean(sent, setup.p), (len(sent), 1))
 
-    return Program(program.problem, model, True)
+def _sent_models(point: Point, *, problem: GTVMin, p: Array, lam: float) -> Array:
+    """The server's model at every device, from the personal ones, which are proximal maps of it."""
+    sent = point.W + problem.lowered.form.local.gradient(point.W) / lam
+    return agreed(Point(sent), p=p)
 
 
 def apfl(algorithm: APFL, problem: GTVMin) -> Program:
