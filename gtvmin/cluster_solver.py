@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,18 @@ from gtvmin.fusion import ROUNDING, SHARE, SLACK, fused_edges, join
 from gtvmin.gap import relative_gap
 from gtvmin.losses.quadratic import QuadraticBlocks
 from gtvmin.penalties.norm import NormBlocks
+from gtvmin.solution import Solution
+from gtvmin.solvers.driver import Record, Status
 from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.quadratic_systems import isotropic_curvature
 from gtvmin.solvers.standard_form import Array
+from gtvmin.validation import nonnegative_number
 
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
     from gtvmin.solvers.contracted_admm import ContractedADMM
 
-__all__ = ["PathPoint", "PathSolver", "contracted_admm"]
+__all__ = ["PathPoint", "PathSolver", "contracted_admm", "contracted_solution"]
 
 # A certificate adds an estimate of rounding to the gap that the solver sees.
 AIM = 0.9
@@ -88,6 +92,20 @@ class PathSolver:
         solution = current.solve("admm", gap=self.gap, start=solver.W)
         solver.restart(solution.weights, solution.flows)
         return _point_of(current, solution.certificate)
+
+
+def contracted_solution(
+    problem: GTVMin, solver: ContractedADMM, gap: float = 1e-6, time_limit: float | None = None
+) -> Solution | None:
+    """Solution on the contracted network, or None where it misses the gap."""
+    began, before = time.perf_counter(), solver.iterations
+    solver.solve(problem.alpha, AIM * nonnegative_number(gap, "gap"), np.inf if time_limit is None else time_limit)
+    certificate = certify(problem, solver.W, duals=(solver.U,))
+    if not certificate.holds(gap):
+        return None
+    steps, seconds = solver.iterations - before, time.perf_counter() - began
+    last = Record(steps, seconds, certificate.primal, certificate.dual, certificate.gap, certificate.relative_gap)
+    return Solution(problem, certificate, Status.CERTIFIED, "contracted_admm", steps, seconds, (last,), ())
 
 
 def _point_of(problem: GTVMin, certificate: Any) -> PathPoint:

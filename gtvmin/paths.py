@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gtvmin.cluster_solver import contracted_admm, contracted_solution
 from gtvmin.errors import CapabilityError
 from gtvmin.minmax_flow import minmax_flow
 from gtvmin.penalties import Norm, SquaredNorm
@@ -20,6 +21,7 @@ from gtvmin.validation import frozen, numeric_array
 if TYPE_CHECKING:
     from gtvmin.problem import GTVMin
     from gtvmin.solution import Solution
+    from gtvmin.solvers.contracted_admm import ContractedADMM
 
 __all__ = ["AlphaPath", "alpha_max", "check_alphas", "solve_path"]
 
@@ -162,7 +164,9 @@ def solve_path(problem: GTVMin, alphas: ArrayLike, method: str | Any = "auto", *
     alphas : array_like (k,)
         The strengths, solved in this order; falling or rising values start well, others are allowed.
     method : str or Solver
-        As for :func:`gtvmin.solving.solve`.  ``"cvxpy"`` compiles one model for all strengths.
+        As for :func:`gtvmin.solving.solve`.  ``"cvxpy"`` compiles one model for all strengths.  ``"auto"`` solves
+        large convex clusterings on the clusters found so far (:mod:`gtvmin.solvers.contracted_admm`), unless there are
+        options other than ``gap`` and ``time_limit``.
     **options
         Further arguments of :func:`gtvmin.solving.solve`, such as ``gap``.
 
@@ -192,12 +196,31 @@ def solve_path(problem: GTVMin, alphas: ArrayLike, method: str | Any = "auto", *
 
         options = {**options, "model": ReferenceModel(problem)}
     solutions: list[Solution] = []
+    clusters = _contracted(problem, method, options)
     for alpha in strengths.tolist():
-        start = solutions[-1] if solutions else options.get("start")
-        if solutions and not (_couples(alpha) and _couples(solutions[-1].problem.alpha)):
-            start = solutions[-1].weights  # the duals of uncoupled devices, or of a consensus, are others
-        solutions.append(problem.with_alpha(alpha).solve(method, **{**options, "start": start}))
+        current, solution = problem.with_alpha(alpha), None
+        if clusters is not None and _couples(alpha):
+            solution = contracted_solution(current, clusters, **options)
+        if solution is None:
+            start = solutions[-1] if solutions else options.get("start")
+            if solutions and not (_couples(alpha) and _couples(solutions[-1].problem.alpha)):
+                start = solutions[-1].weights  # the duals of uncoupled devices, or of a consensus, are others
+            solution = current.solve(method, **{**options, "start": start})
+            if clusters is not None and _couples(alpha):
+                clusters.restart(solution.weights, solution.flows)
+        solutions.append(solution)
     return AlphaPath(strengths, tuple(solutions), time.perf_counter() - began)
+
+
+def _contracted(problem: GTVMin, method: str | Any, options: dict[str, Any]) -> ContractedADMM | None:
+    """What solves on the clusters found so far, for large clusterings and if no option asks for more than that."""
+    from gtvmin.solving import choose_method
+
+    if method != "auto" or not options.keys() <= {"gap", "time_limit"}:
+        return None
+    if choose_method(problem.with_alpha(1.0).lowered.solver_form) != "admm":
+        return None
+    return contracted_admm(problem)
 
 
 def check_alphas(alphas: ArrayLike) -> Array:

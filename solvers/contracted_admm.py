@@ -11,6 +11,8 @@ Importing this module imports numba.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,17 +52,19 @@ class ContractedADMM:
         self.groups = Groups(np.arange(network.n_nodes), network.n_nodes)
         spread = float(np.sqrt(np.square(network.centres - network.centres.mean(axis=0)).sum(axis=1).mean()))
         self.rho = 1.0 / (START_SHARE * spread) if spread > 0 else 1.0
-        self.strength = 0.0
+        self.strength, self.iterations = 0.0, 0
         self._contracted: Contracted | None = None
         # strength, flows and edges between clusters of the solution before; flows that continue the change from it
         self._before: tuple[float, Array, NDArray[np.bool_]] | None = None
         self._ahead: Array | None = None
 
-    def solve(self, strength: float, tolerance: float) -> float:
+    def solve(self, strength: float, tolerance: float, seconds: float = np.inf) -> float:
         """Move W and U to a solution for the strength; return the relative gap that was reached.
 
-        The gap is computed in floating point from W and U as they are; it is no certificate.
+        The gap is computed in floating point from W and U as they are; it is no certificate.  ``iterations`` counts
+        the steps of ADMM, on the contracted network and on the whole one, of all strengths.
         """
+        end = time.perf_counter() + seconds
         self._scale_flows(strength)
         gap = np.inf
         steps, total = FIRST_STEPS, 0
@@ -69,15 +73,16 @@ class ContractedADMM:
                 gap = self._try_clusters(tolerance, gap)
                 if gap <= tolerance:
                     return gap
-            if total >= MOST_STEPS:
+            if total >= MOST_STEPS or time.perf_counter() >= end:
                 return gap
             gap, merged, self.rho, done = admm(
                 self.network, self.strength, self.rho, self.W, self.U, tolerance=tolerance, limit=steps
             )
+            total += done
+            self.iterations += done
             self.groups = self.network.components(merged)
             if gap <= tolerance:
                 return gap
-            total += done
             steps = int(STEPS_GROWTH * steps)
 
     def restart(self, W: Array, U: Array) -> None:
@@ -106,7 +111,7 @@ class ContractedADMM:
             self._contracted = Contracted(network, self.groups)
         small = self._contracted
         W, flows = small.shrink(self.W, self.U)
-        _, merged, self.rho, _ = admm(
+        _, merged, self.rho, done = admm(
             small.network,
             strength,
             self.rho,
@@ -116,6 +121,7 @@ class ContractedADMM:
             limit=REDUCED_LIMIT,
             offset=small.offset,
         )
+        self.iterations += done
         further = small.network.components(merged)
         # means alone: parameters that balance the flows exactly can be far off where clusters are about to meet
         W = small.network.means(further, small.network.mass[:, None] * W)[further.labels][self.groups.labels]

@@ -16,9 +16,10 @@ import gtvmin as gtv
 import gtvmin.loss_stack
 import gtvmin.reference
 import gtvmin.storage
-from gtvmin.errors import CapabilityError
+from gtvmin.errors import CapabilityError, ConvergenceWarning
 from gtvmin.minmax_flow import minmax_flow
 from gtvmin.pooled import pooled_model
+from gtvmin.solvers.contracted_admm import ContractedADMM
 from models import PENALTIES, PHI, half_squares, point_problem, scalar_problem
 
 STEPS = dict(enumerate([0.0, 2.0, 1.0, 4.0, 3.0, 6.0]))
@@ -266,6 +267,49 @@ def test_a_warm_start_saves_iterations() -> None:
     warm = sum(solution.iterations for solution in problem.path(alphas, method, gap=1e-8))
     cold = sum(problem.with_alpha(alpha).solve(method, gap=1e-8).iterations for alpha in alphas)
     assert warm < cold
+
+
+@pytest.fixture(scope="module")
+def strip() -> gtv.GTVMin:
+    """A thousand points along a strip: large enough for the solver of clusters."""
+    points = np.random.default_rng(0).normal(size=(1000, 2)) * [5.0, 0.3]
+    return gtv.ConvexClustering(points, [(i, i + k, 1.0) for k in (1, 2) for i in range(1000 - k)])
+
+
+STRENGTHS = [0.02, 0.3, 0.0, 5.0, np.inf, 1.0, 0.05]
+
+
+def test_a_large_clustering_is_solved_on_its_clusters(strip: gtv.GTVMin) -> None:
+    path = strip.path(STRENGTHS, gap=1e-7)
+    assert path.is_certified
+    for alpha, solution in zip(STRENGTHS, path, strict=True):
+        assert (solution.method == "contracted_admm") == (0 < alpha < np.inf)
+        assert solution.problem.alpha == alpha
+        plain = strip.with_alpha(alpha).solve("admm", gap=1e-7)
+        assert solution.objective == pytest.approx(plain.objective, rel=1.1e-7)
+        assert solution.relative_gap <= 1e-7
+    assert path[1].history[-1].relative_gap == path[1].relative_gap
+    assert path[1].iterations > 0
+    assert path[1].seconds > 0
+
+
+def test_what_the_solver_of_clusters_misses_is_solved_otherwise(
+    strip: gtv.GTVMin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ContractedADMM, "solve", lambda self, strength, tolerance, seconds: 0.0)
+    path = strip.path([0.1, 0.2])
+    assert path.is_certified
+    assert [solution.method for solution in path] == ["admm", "admm"]
+
+
+def test_options_of_solvers_reach_them_on_large_clusterings(strip: gtv.GTVMin) -> None:
+    records: list[object] = []
+    assert strip.path([0.1], progress=records.append)[0].method == "admm"
+    assert records
+    with pytest.warns(ConvergenceWarning):
+        assert not strip.path([10.0], gap=1e-12, time_limit=0.0).is_certified
+    with pytest.raises(ValueError, match="gap"):
+        strip.path([0.1], gap=-1.0)
 
 
 def test_a_path_is_a_sequence_and_a_table() -> None:
