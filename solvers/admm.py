@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .driver import starting_arrays
-from .quadratic_systems import RowSystem
+from .quadratic_systems import RowSystem, isotropic_curvature
 from .standard_form import Array, Duals, Point, StandardForm
 
 if TYPE_CHECKING:
@@ -194,15 +195,25 @@ def _demand(form: StandardForm, state: ADMMState) -> Array:
     return total
 
 
+def _own_fits(form: StandardForm) -> tuple[Array, NDArray[np.bool_]]:
+    """``argmin q_i(w) + ridge/2 ||w||^2`` of every device, with a small ridge, and which have a loss to fit."""
+    curvature = isotropic_curvature(form)
+    if curvature is not None:
+        labelled = curvature > 0
+        scale = (1.0 + FIT_RIDGE) * np.where(labelled, curvature, 1.0)
+        return form.quadratic.quadratic()[1] / scale[:, None], labelled
+    smoothness = form.quadratic.smoothness
+    labelled = smoothness > 0
+    step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, smoothness, 1.0)), 1.0)
+    return form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step), labelled
+
+
 def first_penalties(form: StandardForm) -> Duals:
     """Ratio of each row's dual to its copy, about: a subgradient at the devices' own fits over a share of their spread.
 
     One over the square of the row's size where that tells nothing.
     """
-    curvature = form.quadratic.smoothness
-    labelled = curvature > 0
-    step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, curvature, 1.0)), 1.0)
-    fits = form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step)
+    fits, labelled = _own_fits(form)
     centre = fits[labelled].mean(axis=0) if labelled.any() else 0.0
     fits[~labelled] = centre
     # fits that agree leave it to other terms how far devices will be from each other

@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import spilu
 
 from .linear_maps import Array, IntArray
 
@@ -56,18 +56,12 @@ class LaplacianPattern:
 
     def __init__(self, tail: IntArray, head: IntArray, n_nodes: int) -> None:
         self.tail, self.head, self.n_nodes = tail, head, n_nodes
-        links = sparse.coo_array((np.full(len(tail), -1.0), (tail, head)), shape=(n_nodes, n_nodes))
-        degree = np.bincount(tail, minlength=n_nodes) + np.bincount(head, minlength=n_nodes)
-        matrix = (links + links.T + sparse.diags_array(degree + 1.0)).tocsc()
-        # SciPy offers the minimum degree order as a part of SuperLU's factor only
-        lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-        position = lu.perm_c.astype(np.int64)
+        position = _minimum_degree(tail, head, n_nodes)
         self.order = np.argsort(position)
         ends = position[tail], position[head]
         above, column = np.minimum(*ends), np.maximum(*ends)
-        self._edges = np.argsort(column, kind="stable")
+        self._first, self._edges = _sort(column, n_nodes)
         self._above = above[self._edges].astype(np.uint32)
-        self._first = np.searchsorted(column[self._edges], np.arange(n_nodes + 1))
         parent = _elimination_tree(self._first, self._above)
         self._row_start, self._row_columns = _row_patterns(self._first, self._above, parent)
         counts = np.bincount(self._row_columns, minlength=n_nodes) + 1
@@ -87,6 +81,21 @@ class LaplacianPattern:
             self.start,
         )
         return LaplacianFactor(self.order, self.start, rows, values)
+
+
+def _minimum_degree(tail: IntArray, head: IntArray, n_nodes: int) -> IntArray:
+    """Position of every node in a minimum degree order, which SciPy offers as a part of SuperLU's factors only."""
+    nodes = np.arange(n_nodes)
+    degree = np.bincount(tail, minlength=n_nodes) + np.bincount(head, minlength=n_nodes)
+    values = np.concatenate([np.full(2 * len(tail), -1.0), degree + 1.0])
+    places = np.concatenate([tail, head, nodes]), np.concatenate([head, tail, nodes])
+    matrix = sparse.coo_array((values, places), shape=(n_nodes, n_nodes)).tocsc()
+    # a factor from which everything that can be left out is left out
+    options = {"SymmetricMode": True}
+    factor = spilu(
+        matrix, drop_tol=1.0, fill_factor=1.0, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options
+    )
+    return np.asarray(factor.perm_c, dtype=np.int64)
 
 
 def factor_is_cheap(tail: IntArray, head: IntArray, n_nodes: int) -> bool:
@@ -116,31 +125,48 @@ def _elimination_tree(first: IntArray, above: Index) -> IntArray:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _sort(keys: IntArray, n: int) -> tuple[IntArray, IntArray]:
+    """Where every key from 0 to n - 1 starts, and its places in their order."""
+    start, order = np.zeros(n + 1, dtype=np.int64), np.empty(len(keys), dtype=np.int64)
+    for key in keys:
+        start[key + 1] += 1
+    for k in range(n):
+        start[k + 1] += start[k]
+    fill = start[:n].copy()
+    for p in range(len(keys)):
+        order[fill[keys[p]]] = p
+        fill[keys[p]] += 1
+    return start, order
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _row_patterns(first: IntArray, above: Index, parent: IntArray) -> tuple[IntArray, Index]:
-    """Columns of each row of L left of the diagonal: descendants come first, which increasing order ensures."""
+    """Columns of each row of L left of the diagonal: every one after those that change it, its descendants."""
     n = len(first) - 1
     mark, start = np.full(n, -1), np.zeros(n + 1, dtype=np.int64)
     for k in range(n):
         mark[k] = k
         for p in range(first[k], first[k + 1]):
-            i = above[p]
+            i = int(above[p])
             while mark[i] != k:
                 mark[i] = k
                 start[k + 1] += 1
                 i = parent[i]
         start[k + 1] += start[k]
-    columns = np.empty(start[n], dtype=np.uint32)
+    columns, path = np.empty(start[n], dtype=np.uint32), np.empty(n, dtype=np.int64)
     mark[:] = -1
     for k in range(n):
-        mark[k], count = k, start[k]
+        mark[k], last = k, start[k + 1]
         for p in range(first[k], first[k + 1]):
-            i = above[p]
-            while mark[i] != k:
+            i, length = int(above[p]), 0
+            while mark[i] != k:  # paths found later lie below those found before
                 mark[i] = k
-                columns[count] = i
-                count += 1
+                path[length] = i
+                length += 1
                 i = parent[i]
-        columns[start[k] : count] = np.sort(columns[start[k] : count])
+            for q in range(length - 1, -1, -1):
+                last -= 1
+                columns[last] = path[q]
     return start, columns
 
 
