@@ -159,6 +159,36 @@ def test_the_command_says_whether_a_solver_is_right(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_run_can_be_narrowed() -> None:
+    """To some instances and some checks, by their names, in the order of the suite."""
+    options = ["--instance", "lasso_path", "--instance", "lasso_two_nodes", "--check", "check_certified_gap"]
+    found = verify("some_solvers:good", *options, "--check", "check_answer")
+    assert found.exit_code == 0, found.output
+    assert found.output.splitlines()[-1] == "some_solvers:good on smoke, relative gap 1e-06: 4 passed: ok"
+    report = check_solver("auto", instances=["lasso_path", "lasso_two_nodes"], checks=["check_certified_gap"])
+    assert [row.key for row in report.results] == [
+        "check_certified_gap[lasso_two_nodes]",
+        "check_certified_gap[lasso_path]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instances": ["lasso_pat"]}, r"instance 'lasso_pat' is not in smoke: choose from .*, lasso_two_nodes, "),
+        ({"checks": ["check_gap"]}, r"check 'check_gap' is unknown: choose from check_answer, "),
+        ({"instances": []}, "instances is empty"),
+        ({"checks": []}, "checks is empty"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_list(options: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_solver("auto", **options)
+    with pytest.raises(TypeError, match="must be a list of names"):
+        check_solver("auto", **dict.fromkeys(options, "lasso_path"))
+
+
+@pytest.mark.usefixtures("folder")
 def test_an_interrupted_run_says_what_it_found() -> None:
     result = verify("some_solvers:stopped", "--suite", "quadratic")
     assert result.exit_code == 1
@@ -175,6 +205,8 @@ def test_an_interrupted_run_says_what_it_found() -> None:
         (["simplex"], "neither a method"),
         (["auto", "--suite", "smok"], "'--suite'"),
         (["auto", "--gap", "0"], "'--gap'"),
+        (["auto", "--instance", "lasso_pat"], "'--instance': instance 'lasso_pat' is not in smoke: choose from"),
+        (["auto", "--check", "check_gap"], "'--check': check 'check_gap' is unknown: choose from check_answer"),
         (["auto", "--expected-failure", "check_claim"], "not of the form"),
         (["auto", "--expected-failure", "check_all=why"], "check_all"),
         (["auto", "--junit", "no/such/folder/checks.xml"], "does not exist"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gtvmin.cli.options import GAP
+from gtvmin.cli.options import GAP, blame
 
 if TYPE_CHECKING:
     from gtvmin.verify.results import CheckResult, SolverReport
@@ -34,6 +34,8 @@ def expected_failure(value: str | tuple[str, str]) -> tuple[str, str]:
 @click.command(short_help="Put a solver through the checks.")
 @click.argument("solvers", metavar="MODULE:OBJECT|METHOD...", nargs=-1, required=True)
 @click.option("--suite", default="smoke", show_default=True, metavar="NAME", help="Suite of instances.")
+@click.option("--instance", "names", multiple=True, metavar="NAME", help="Instance of the suite; default all.")
+@click.option("--check", "checks", multiple=True, metavar="NAME", help="Check to run; default all.")
 @click.option("--gap", type=GAP, help="Relative gap to certify.  [default: 1e-6, on the suite federated 1e-10]")
 @click.option(
     "--expected-failure",
@@ -51,6 +53,8 @@ def verify(
     ctx: click.Context,
     solvers: tuple[str, ...],
     suite: str,
+    names: tuple[str, ...],
+    checks: tuple[str, ...],
     gap: float | None,
     expected: tuple[tuple[str, str], ...],
     report: Path | None,
@@ -61,17 +65,18 @@ def verify(
 
     \b
     gtvmin verify my_package.admm:solve --suite network_lasso --junit checks.xml
-    gtvmin verify adaptive_primal_dual
+    gtvmin verify adaptive_primal_dual --instance lasso_path --check check_scaling --check check_flows
     gtvmin verify my_package.fed_x:FedX --suite federated
 
     A solver is a function of a problem that returns parameters W or (W, U), an object with the driver protocol, or the
     name of a method; on the suite federated it is a federated algorithm, which says which program its limit solves.
-    Modules of the current folder are found.
+    Modules of the current folder are found. --instance and --check may be repeated; a name that there is not lists
+    those there are.
 
     Exit code: 0 if no check failed and not all were skipped, 1 if not, 2 for unusable input.
     """  # noqa: D301 - click wants the control character itself
     _check_files(report, junit)
-    reports = _run(solvers, suite, gap, dict(expected), quiet)
+    reports = _run(solvers, suite, names or None, checks or None, gap, dict(expected), quiet)
     if not quiet:
         for one in reports:
             _print(one)
@@ -97,25 +102,35 @@ def _check_files(report: Path | None, junit: Path | None) -> None:
 
 
 def _run(
-    solvers: Sequence[str], suite: str, gap: float | None, expected: dict[str, str], quiet: bool
+    solvers: Sequence[str],
+    suite: str,
+    names: Sequence[str] | None,
+    checks: Sequence[str] | None,
+    gap: float | None,
+    expected: dict[str, str],
+    quiet: bool,
 ) -> tuple[SolverReport, ...]:
-    from gtvmin.verify.runner import check_solver, named_instances, validated_expectations
-    from gtvmin.verify.selection import checks_of, under_test
+    from gtvmin.verify.runner import (
+        check_solver,
+        chosen_checks,
+        chosen_instances,
+        named_instances,
+        validated_expectations,
+    )
+    from gtvmin.verify.selection import under_test
 
-    try:
-        _, instances = named_instances(suite)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--suite'") from error
-    try:
+    with blame("--suite"):
+        _, offered = named_instances(suite)
+    with blame("--instance"):
+        instances = chosen_instances(names, suite, offered)
+    with blame("--check"):
+        chosen = chosen_checks(checks, instances)
+    with blame("--expected-failure"):
         validated_expectations(expected)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--expected-failure'") from error
-    try:
+    with blame("MODULE:OBJECT"):
         tested = [under_test(solver, instances, gap, None) for solver in solvers]
-    except (ValueError, TypeError) as error:
-        raise click.BadParameter(str(error), param_hint="'MODULE:OBJECT'") from error
     seen: list[CheckResult] = []
-    with _bar(len(tested) * len(instances) * len(checks_of(instances)), not quiet) as advance:
+    with _bar(len(tested) * len(instances) * len(chosen), not quiet) as advance:
 
         def progress(row: CheckResult) -> None:
             seen.append(row)
@@ -123,7 +138,8 @@ def _run(
                 advance(row)
 
         try:
-            return tuple(check_solver(one, suite, expected_failures=expected, progress=progress) for one in tested)
+            only = {"instances": names, "checks": checks, "expected_failures": expected}
+            return tuple(check_solver(one, suite, progress=progress, **only) for one in tested)
         except KeyboardInterrupt:
             failures = [row for row in seen if not row.ok]
             for row in failures:

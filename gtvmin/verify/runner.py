@@ -11,7 +11,14 @@ from gtvmin.verify.instances import Instance, suite
 from gtvmin.verify.results import CheckResult, Outcome, SolverReport
 from gtvmin.verify.selection import ALL_CHECKS, UnderTest, checks_of, under_test
 
-__all__ = ["check_solver", "expected_reason", "named_instances", "validated_expectations"]
+__all__ = [
+    "check_solver",
+    "chosen_checks",
+    "chosen_instances",
+    "expected_reason",
+    "named_instances",
+    "validated_expectations",
+]
 
 
 def check_solver(
@@ -20,6 +27,7 @@ def check_solver(
     *,
     relative_gap: float | None = None,
     expected_failures: Mapping[str, str] | None = None,
+    instances: Iterable[str] | None = None,
     checks: Iterable[str] | None = None,
     name: str | None = None,
     progress: Callable[[CheckResult], None] | None = None,
@@ -40,8 +48,8 @@ def check_solver(
     expected_failures : mapping, optional
         Known failures: ``"check_name"`` for all instances or ``"check_name[instance]"`` for one, and the reason.  They
         add to those of an attribute ``expected_failures`` of the solver.  Each must fail: one that passes is a failure.
-    checks : iterable of str, optional
-        Names of the checks to run; default all.
+    instances, checks : iterable of str, optional
+        Names of the suite's instances, and of the checks, to run; default all.
     name : str, optional
         Of the solver, for the report.
     progress : callable, optional
@@ -55,23 +63,25 @@ def check_solver(
     Raises
     ------
     ValueError
-        For an unknown suite, check or method, and an expected failure without a reason.
+        For an unknown suite, instance, check or method, and an expected failure without a reason.
     TypeError
         For something that is no solver.
 
     Examples
     --------
-    >>> from gtvmin.verify import check_solver, suite
-    >>> report = check_solver("adaptive_primal_dual", suite("smoke")[:2], checks=["check_certified_gap"])
+    >>> from gtvmin.verify import check_solver
+    >>> names = ["lasso_two_nodes", "quadratic_two_nodes"]
+    >>> report = check_solver("adaptive_primal_dual", "smoke", instances=names, checks=["check_certified_gap"])
     >>> report.counts()
     {'passed': 2}
     """
-    label, instances = named_instances(suite)
-    tested = under_test(solver, instances, relative_gap, name)
-    chosen = _chosen(checks, checks_of(instances))
+    label, offered = named_instances(suite)
+    kept = chosen_instances(instances, label, offered)
+    tested = under_test(solver, kept, relative_gap, name)
+    chosen = chosen_checks(checks, kept)
     expected = validated_expectations({**tested.expected_failures, **(expected_failures or {})})
     rows = []
-    for instance in instances:
+    for instance in kept:
         for check_name, check in chosen.items():
             row = _row(tested, instance, check_name, check, expected_reason(expected, check_name, instance.name))
             rows.append(row)
@@ -120,12 +130,35 @@ def named_instances(chosen: str | Sequence[Instance]) -> tuple[str, tuple[Instan
     return "own instances", instances
 
 
-def _chosen(names: Iterable[str] | None, known: Mapping[str, Check]) -> Mapping[str, Check]:
+def chosen_instances(names: Iterable[str] | None, suite: str, offered: Sequence[Instance]) -> tuple[Instance, ...]:
+    """The instances of some names, in the suite's order; all without names."""
+    if names is None:
+        return tuple(offered)
+    wanted, known = _names(names, "instances"), [instance.name for instance in offered]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"instance {name!r} is not in {suite}: choose from {', '.join(known)}")
+    return tuple(instance for instance in offered if instance.name in wanted)
+
+
+def chosen_checks(names: Iterable[str] | None, instances: Sequence[Instance]) -> Mapping[str, Check]:
+    """The checks of some names that run on instances, in their order; all without names."""
+    known = checks_of(instances)
     if names is None:
         return known
-    chosen = list(names)
-    _must_exist(chosen, known)
-    return {name: check for name, check in known.items() if name in chosen}
+    wanted = _names(names, "checks")
+    _must_exist(wanted, known)
+    return {name: check for name, check in known.items() if name in wanted}
+
+
+def _names(names: Iterable[str], argument: str) -> list[str]:
+    """A list that is not empty."""
+    if isinstance(names, str):
+        raise TypeError(f"{argument} must be a list of names, got the single text {names!r}")
+    wanted = list(names)
+    if not wanted:
+        raise ValueError(f"{argument} is empty: leave it out for all")
+    return wanted
 
 
 def validated_expectations(expected: Mapping[str, str]) -> dict[str, str]:
