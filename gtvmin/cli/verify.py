@@ -138,8 +138,10 @@ def _run(
                 advance(row)
 
         try:
-            only = {"instances": names, "checks": checks, "expected_failures": expected}
-            return tuple(check_solver(one, suite, progress=progress, **only) for one in tested)
+            return tuple(
+                check_solver(one, suite, instances=names, checks=checks, expected_failures=expected, progress=progress)
+                for one in tested
+            )
         except KeyboardInterrupt:
             failures = [row for row in seen if not row.ok]
             for row in failures:
