@@ -76,6 +76,24 @@ def test_claims_are_words() -> None:
             read_claim(wrong)
 
 
+@pytest.mark.parametrize("stated", ["uniform", "samples", [3.0, 1.0], None])
+def test_a_function_gets_weights_as_numbers(stated: Any) -> None:
+    """Whatever was stated, as the checks that ask for other ones do: an array that adds up to one."""
+    seen = []
+
+    def mine(problem: gtv.GTVMin, weights: np.ndarray) -> np.ndarray:
+        seen.append(weights)
+        return server(problem, weights)
+
+    tested = algorithm_under_test(mine, solves="consensus", weights=stated)
+    tested.models(PAIR.problem(), 1)
+    expected = {"uniform": [0.5, 0.5], "samples": [1 / 3, 2 / 3], None: [0.5, 0.5]}
+    assert seen[0].tolist() == pytest.approx([0.75, 0.25] if isinstance(stated, list) else expected[stated])
+    report = check_solver(tested, [PAIR], checks=["check_weights", "check_zero_weight", "check_device_order"])
+    assert report.counts() == {"passed": 3}
+    assert all(isinstance(p, np.ndarray) and p.sum() == pytest.approx(1.0) for p in seen)
+
+
 @pytest.mark.parametrize(("weights", "model"), [("uniform", 1.5), ("samples", 2.0), ([3.0, 1.0], 0.75)])
 def test_limits_of_two_numbers_are_those_by_hand(weights: Any, model: float) -> None:
     """0 with weight p, 3 with weight 1 - p."""

@@ -41,7 +41,8 @@ def algorithm_under_test(
     ----------
     algorithm : callable, object, class or str
         A function ``problem -> W`` of the devices' models (n_nodes, dim), or of the server's model (dim,), with perhaps
-        keyword arguments ``weights``, ``rounds``, ``start`` and ``seed``; an object with ``init``, ``step`` and
+        keyword arguments ``weights`` (numbers (n_nodes,) that add up to one), ``rounds``, ``start`` (n_nodes, dim) and
+        ``seed``; an object with ``init``, ``step`` and
         ``point`` as :class:`gtvmin.solvers.federated.algorithm.Algorithm` has them, whose rounds can then be looked at;
         a class of such objects; the name of an algorithm of the package; or ``"module:object"`` for one of these.
     solves : str, optional

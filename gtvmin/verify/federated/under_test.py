@@ -194,7 +194,7 @@ class AlgorithmUnderTest:
     def _called(self, problem: GTVMin, options: Mapping[str, Any]) -> Array:
         given = {name: value for name, value in options.items() if name in self.takes and value is not None}
         if "weights" in self.takes:
-            given.setdefault("weights", self.weights)
+            given["weights"] = self.shares(problem, given.get("weights"))
         with quiet():
             return models_of(problem, self.algorithm(problem, **given))
 
