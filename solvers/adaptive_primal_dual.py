@@ -46,6 +46,8 @@ FIT_RIDGE = 1e-3
 class AdaptiveState:
     """The relaxed iterate, its pull ``sum_k K_k^T U_k``, the steps and their scale, and what restarts need.
 
+    Iterates are arranged as the sweep has them.
+
     ``total`` and ``count`` belong to iterates since the restart at iteration ``restarted``, ``residual`` and
     ``last_look`` are residuals at that restart and at the last decision, ``balanced`` is the iterate when the scale was
     last looked at, if it was.
@@ -108,6 +110,7 @@ class AdaptivePrimalDual:
         first = starting_arrays(form, start)
         scale = self.scale or _scale_of(form, first) or estimate_scale(form)
         sweep = Sweep.of(form, scale)
+        first = sweep.arranged(first)
         return AdaptiveState(first, sweep.pull(first[1]), scale, sweep, _zeros(first))
 
     def step(self, form: StandardForm, state: AdaptiveState) -> AdaptiveState:
@@ -120,7 +123,7 @@ class AdaptivePrimalDual:
         if state.iteration % LOOK_EVERY == 0:
             self._look(state)
         if state.iteration >= state.next_adaptation:
-            self._adapt(form, state)
+            self._adapt(state)
         return state
 
     def _look(self, state: AdaptiveState) -> None:
@@ -142,10 +145,8 @@ class AdaptivePrimalDual:
             state.iterate, state.pull = trial, sweep.pull(trial[1])
         _restart(state, least)
 
-    def _adapt(self, form: StandardForm, state: AdaptiveState) -> None:
+    def _adapt(self, state: AdaptiveState) -> None:
         """Move the scale by the root of the ratio of primal to dual movement since the last time."""
-        from .sweeps import Sweep
-
         last, state.balanced = state.balanced, _copy(state.iterate)
         state.next_adaptation = ADAPTATION_UNIT * int(np.ceil(ADAPTATION_GROWTH * state.iteration / ADAPTATION_UNIT))
         if last is None:
@@ -157,14 +158,14 @@ class AdaptivePrimalDual:
         if max(factor, 1.0 / factor) < SMALLEST_FACTOR:
             return
         state.scale *= factor
-        state.sweep = Sweep.of(form, state.scale)
+        state.sweep = state.sweep.rescaled(state.scale)
         _restart(state, np.inf)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
         """Where a plain step leads from the iterate: unlike those of the iterate, its flows are inside their balls."""
-        if state.iteration == 0:
-            return Point(*_copy(state.iterate))
-        return Point(*state.sweep.plain_step(state.iterate, state.pull))
+        sweep = state.sweep
+        found = _copy(state.iterate) if state.iteration == 0 else sweep.plain_step(state.iterate, state.pull)
+        return Point(*sweep.restored(found))
 
 
 def _restart(state: AdaptiveState, residual: float) -> None:

@@ -14,6 +14,7 @@ from numba import njit
 
 from .linear_maps import Array, EdgeDifference
 from .operators import compiled
+from .ordering import Ordering
 from .passes import move_devices, move_in_balls, move_in_boxes, thread_count
 from .primal_dual import step_sizes
 from .standard_form import Duals, StandardForm, Term
@@ -41,11 +42,14 @@ class Sweep:
     ----------
     form : StandardForm
         The problem.
+    ordering : Ordering, optional
+        How devices and edges are arranged in iterates, if not as in the form.
     tau, sigma : arrays
-        Step sizes of the devices, and of the rows of every term.
+        Step sizes of the devices, and of the rows of every term, as they are arranged.
     """
 
     form: StandardForm
+    ordering: Ordering | None
     tau: Array
     sigma: Duals
     devices: DevicePass
@@ -53,16 +57,33 @@ class Sweep:
 
     @classmethod
     def of(cls, form: StandardForm, scale: float) -> Sweep:
-        """Compute what depends on the scale alone."""
+        """Find an order, and compute what depends on the scale alone."""
+        return cls._make(form, scale, _ordering(form))
+
+    def rescaled(self, scale: float) -> Sweep:
+        """The same with another scale."""
+        return self._make(self.form, scale, self.ordering)
+
+    @classmethod
+    def _make(cls, form: StandardForm, scale: float, ordering: Ordering | None) -> Sweep:
         tau, sigma = step_sizes(form, scale)
-        rows = tuple(_row_pass(term, step) for term, step in zip(form.terms, sigma, strict=True))
-        return cls(form, tau, sigma, _device_pass(form, tau), rows)
+        rows = tuple(_row_pass(term, step, ordering) for term, step in zip(form.terms, sigma, strict=True))
+        devices = _device_pass(form, tau, ordering)
+        return cls(form, ordering, tau if ordering is None else tau[ordering.nodes], sigma, devices, rows)
+
+    def arranged(self, iterate: Iterate) -> Iterate:
+        """An iterate as it is arranged, from one as the form has it."""
+        return iterate if self.ordering is None else self.ordering.arranged(*iterate)
+
+    def restored(self, iterate: Iterate) -> Iterate:
+        """An iterate as the form has it."""
+        return iterate if self.ordering is None else self.ordering.restored(*iterate)
 
     def pull(self, U: Duals) -> Array:
         """``sum_k K_k^T U_k``, with parts for all threads."""
         edges = max(term.map.n_rows for term in self.form.terms)
         parts = np.zeros((thread_count(edges, self.form.dim), self.form.n_nodes, self.form.dim))
-        parts[0] = self.form.adjoint(U)
+        parts[0] = self.form.adjoint(U) if self.ordering is None else self.ordering.map.adjoint(U[0])
         return parts
 
     def advance(self, iterate: Iterate, pull: Array, relaxation: float) -> None:
@@ -90,11 +111,32 @@ class Sweep:
         return primal, float(dual)
 
 
-def _device_pass(form: StandardForm, tau: Array) -> DevicePass:
+def _compiled_norm(term: Term) -> tuple[Array, float] | None:
+    """Radii, and 1 for boxes or 2 for balls, of differences under a norm with a compiled pass."""
+    norm = term.function.norm
+    if norm is None or not isinstance(term.map, EdgeDifference):
+        return None
+    radius, p = norm
+    if p == 1.0:
+        return radius, 1.0
+    return (radius, 2.0) if p == 2.0 or term.map.width == 1 else None
+
+
+def _ordering(form: StandardForm) -> Ordering | None:
+    """An order, if there is nothing but one compiled pass over edges and one over devices."""
+    map = form.terms[0].map
+    if len(form.terms) > 1 or _compiled_norm(form.terms[0]) is None or not isinstance(map, EdgeDifference):
+        return None
+    return Ordering.of(map) if "quadratic" in form.quadratic.capabilities else None
+
+
+def _device_pass(form: StandardForm, tau: Array, ordering: Ordering | None) -> DevicePass:
     affine = form.quadratic.affine_prox(tau)
     if affine is not None:
-        matrix, offset = affine
-        return move_devices(tau, np.ascontiguousarray(matrix), np.ascontiguousarray(offset))
+        parts = tau, *affine
+        if ordering is not None:
+            parts = tau[ordering.nodes], affine[0][ordering.nodes], affine[1][ordering.nodes]
+        return move_devices(*(np.ascontiguousarray(part) for part in parts))
     prox = form.quadratic.prox_operator(tau)
 
     def move(W: Array, pull: Array, relaxation: float) -> Array:
@@ -107,15 +149,15 @@ def _device_pass(form: StandardForm, tau: Array) -> DevicePass:
     return move
 
 
-def _row_pass(term: Term, sigma: Array) -> RowPass:
-    norm = term.function.norm
+def _row_pass(term: Term, sigma: Array, ordering: Ordering | None) -> RowPass:
+    norm = _compiled_norm(term)
     if norm is not None and isinstance(term.map, EdgeDifference):
         radius, p = norm
+        map = term.map
+        if ordering is not None:
+            map, radius = ordering.map, radius[ordering.edges]
         step = float(sigma.max(initial=0.0))  # one for all edges, whose ends all have size one
-        if p == 1.0:
-            return move_in_boxes(term.map, step, radius)
-        if p == 2.0 or term.map.width == 1:
-            return move_in_balls(term.map, step, radius)
+        return (move_in_boxes if p == 1.0 else move_in_balls)(map, step, radius)
     ascend, descend = compiled(term.map)
     prox = term.function.conjugate_prox_operator(sigma)
 

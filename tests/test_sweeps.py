@@ -11,7 +11,9 @@ from numba import config
 
 import gtvmin as gtv
 from gtvmin.registry import make_solver
-from gtvmin.solvers import sweeps
+from gtvmin.solvers import ordering, sweeps
+from gtvmin.solvers.linear_maps import EdgeDifference
+from gtvmin.solvers.ordering import Ordering
 from gtvmin.solvers.passes import MOST_THREADS, NUMBERS_PER_THREAD, thread_count
 from gtvmin.solvers.sweeps import Sweep
 
@@ -65,6 +67,44 @@ def test_steps_are_those_of_the_formulas(dim: int, p: float, threads: int, monke
     np.testing.assert_allclose(iterate[0], W, atol=1e-12)
     np.testing.assert_allclose(iterate[1][0], U, atol=1e-12)
     np.testing.assert_allclose(pull.sum(axis=0), case.network.incidence().T @ U, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_an_order_with_neighbours_near_changes_no_step(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "CACHED", 0)
+    rng = np.random.default_rng(3)
+    shuffled = rng.permutation(N)
+    ring = np.column_stack([shuffled, np.roll(shuffled, 1)])
+    network = gtv.FLNetwork.from_edges(ring, weights=rng.uniform(0.5, 2.0, N), nodes=range(N))
+    case = gtv.NetworkLasso(network, problem(2, p).losses, lam=0.1, p=p)
+    form = case.lowered.form
+    sweep = Sweep.of(form, SCALE)
+    assert sweep.ordering is not None
+    places = sweep.ordering.map
+    assert np.abs(places.tail - places.head).max() <= 2
+    W, U = rng.normal(size=(N, 2)), 0.1 * rng.normal(size=(N, 2))
+    iterate, pull = sweep.arranged((W, (U,))), sweep.pull(sweep.arranged((W, (U,)))[1])
+    for _ in range(3):
+        sweep.advance(iterate, pull, RELAXATION)
+        W, U = step_in_numpy(case, W, U)
+    found = sweep.restored(iterate)
+    np.testing.assert_allclose(found[0], W, atol=1e-12)
+    np.testing.assert_allclose(found[1][0], U, atol=1e-12)
+    solution = case.solve("adaptive_primal_dual", gap=1e-9)
+    assert solution.is_certified
+    monkeypatch.setattr(ordering, "CACHED", 10**9)
+    assert case.solve("adaptive_primal_dual", gap=1e-9).objective == pytest.approx(solution.objective, rel=1e-8)
+
+
+def test_an_order_is_sought_only_where_neighbours_are_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    path, n = np.arange(200), 200
+    shuffled = np.random.default_rng(0).permutation(n)
+    assert Ordering.of(EdgeDifference(shuffled[:-1], shuffled[1:], n, 2)) is None
+    monkeypatch.setattr(ordering, "CACHED", 0)
+    assert Ordering.of(EdgeDifference(path[:-1], path[1:], n, 2)) is None
+    assert Ordering.of(EdgeDifference(shuffled[:-1], shuffled[1:], n, 2)) is not None
+    none = np.empty(0, dtype=np.int64)
+    assert Ordering.of(EdgeDifference(none, none, n, 2)) is None
 
 
 def test_a_step_from_zero_without_labels_stays_there() -> None:
