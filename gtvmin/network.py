@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from gtvmin.edges import EdgeList, FloatArray, IntArray
 from gtvmin.graph_input import read_edges, read_graph, read_matrix
 from gtvmin.neighbours import EARTH_RADIUS_KM, read_neighbours
-from gtvmin.points import read_coordinates
+from gtvmin.points import column_names, latitude_longitude, read_coordinates, read_names
 from gtvmin.spectra import second_smallest_eigenvalue
 from gtvmin.validation import frozen
 
@@ -42,6 +42,9 @@ class FLNetwork:
         DataFrame's index, else 0, ..., n-1.
     coordinates : array_like (n, k), DataFrame or mapping from label to point, optional
         Positions for drawing; rows in the order of the nodes, a mapping or DataFrame by label.
+    coordinate_names : sequence of str, optional
+        What the coordinates are, such as ``("latitude", "longitude")``, which are then drawn as a map. By default the
+        columns of a DataFrame.
 
     Attributes
     ----------
@@ -53,6 +56,8 @@ class FLNetwork:
         Weights :math:`A_e`.
     coordinates : ndarray of float64, (n, k), or None
         Positions for drawing.
+    coordinate_names : tuple of str, or None
+        Their names, where they are known.
 
     Raises
     ------
@@ -95,6 +100,7 @@ class FLNetwork:
     head: IntArray
     weights: FloatArray
     coordinates: FloatArray | None
+    coordinate_names: tuple[str, ...] | None
     _index: dict[Hashable, int] = field(repr=False)
 
     def __init__(
@@ -103,6 +109,7 @@ class FLNetwork:
         weight: str | None = "weight",
         nodes: Iterable[Hashable] | None = None,
         coordinates: Any = None,
+        coordinate_names: Sequence[str] | None = None,
     ) -> None:
         if isinstance(graph, nx.Graph):
             edges = read_graph(graph, weight, nodes)
@@ -110,9 +117,9 @@ class FLNetwork:
             raise TypeError(f"weight={weight!r} names an attribute of a networkx graph; a matrix holds its weights")
         else:
             edges = read_matrix(graph, nodes)
-        self._fill(edges, coordinates)
+        self._fill(edges, coordinates, coordinate_names)
 
-    def _fill(self, edges: EdgeList, coordinates: Any) -> None:
+    def _fill(self, edges: EdgeList, coordinates: Any, names: Sequence[str] | None) -> None:
         places = None if coordinates is None else read_coordinates(coordinates, edges.nodes)
         values = (
             edges.nodes,
@@ -120,15 +127,16 @@ class FLNetwork:
             frozen(edges.head),
             frozen(edges.weights),
             None if places is None else frozen(places),
+            None if places is None else read_names(names, coordinates, places.shape[1]),
             {label: position for position, label in enumerate(edges.nodes)},
         )
         for name, value in zip(FLNetwork.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def _make(cls, edges: EdgeList, coordinates: Any = None) -> Self:
+    def _make(cls, edges: EdgeList, coordinates: Any = None, names: Sequence[str] | None = None) -> Self:
         network = cls.__new__(cls)
-        network._fill(edges, coordinates)
+        network._fill(edges, coordinates, names)
         return network
 
     @classmethod
@@ -138,6 +146,7 @@ class FLNetwork:
         weights: Any = None,
         nodes: Iterable[Hashable] | None = None,
         coordinates: Any = None,
+        coordinate_names: Sequence[str] | None = None,
     ) -> Self:
         """Network from a list of edges.
 
@@ -152,6 +161,8 @@ class FLNetwork:
             Labels in the order to use; it may add nodes without edges. By default, the order of first appearance.
         coordinates : array_like (n, k), DataFrame or mapping from label to point, optional
             Positions of the nodes, for drawing.
+        coordinate_names : sequence of str, optional
+            As for the class.
 
         Returns
         -------
@@ -172,7 +183,7 @@ class FLNetwork:
         >>> FLNetwork.from_edges([("b", "a")], nodes="a b c".split()).components()
         [('a', 'b'), ('c',)]
         """
-        return cls._make(read_edges(edges, weights, nodes), coordinates)
+        return cls._make(read_edges(edges, weights, nodes), coordinates, coordinate_names)
 
     @classmethod
     def knn(
@@ -197,7 +208,8 @@ class FLNetwork:
         k : int
             Number of neighbours, ``1 <= k < n``.
         metric : {"euclidean", "haversine"}
-            With "haversine" the points are (latitude, longitude) in degrees and distances run along great circles.
+            With "haversine" the points are (latitude, longitude) in degrees and distances run along great circles; the
+            network knows them by these names.
         weights : None, "gaussian" or callable
             None for 1. "gaussian" for :math:`\exp(-d^2 / (2 s^2))`, where :math:`s` is the median of the positive
             distances along the graph's edges. A callable gets the distances (m,) of the edges and returns weights (m,).
@@ -230,7 +242,8 @@ class FLNetwork:
         >>> network.weights
         array([0.5, 1. , 0.2])
         """
-        return cls._make(*read_neighbours(points, k, metric, weights, nodes, radius))
+        names = ("latitude", "longitude") if metric == "haversine" else column_names(points)
+        return cls._make(*read_neighbours(points, k, metric, weights, nodes, radius), names)
 
     @property
     def n_nodes(self) -> int:
@@ -325,7 +338,8 @@ class FLNetwork:
         position = np.cumsum(inside) - 1
         nodes = tuple(self.nodes[i] for i in np.flatnonzero(inside))
         edges = EdgeList(nodes, position[self.tail[kept]], position[self.head[kept]], self.weights[kept])
-        return self._make(edges, None if self.coordinates is None else self.coordinates[inside])
+        places = None if self.coordinates is None else self.coordinates[inside]
+        return self._make(edges, places, self.coordinate_names)
 
     def cut_weight(self, labels: Iterable[Hashable]) -> float:
         """Total weight of the edges with exactly one end among the given nodes."""
@@ -333,12 +347,17 @@ class FLNetwork:
         return float(self.weights[inside[self.tail] != inside[self.head]].sum())
 
     def to_networkx(self) -> nx.Graph:
-        """Networkx graph with nodes in this order, edge attribute ``weight`` and, if known, node attribute ``pos``."""
+        """Networkx graph with nodes in this order, edge attribute ``weight`` and, if known, node attribute ``pos``.
+
+        Positions are those of networkx, x before y: longitude before latitude, if the coordinates have these names.
+        """
         graph = nx.Graph()
         graph.add_nodes_from(self.nodes)
         graph.add_weighted_edges_from((u, v, w) for (u, v), w in zip(self.edges, self.weights.tolist(), strict=True))
         if self.coordinates is not None:
-            places = map(tuple, self.coordinates.tolist())
+            order = latitude_longitude(self.coordinate_names or ())
+            where = self.coordinates if order is None else self.coordinates[:, [order[1], order[0]]]
+            places = map(tuple, where.tolist())
             nx.set_node_attributes(graph, dict(zip(self.nodes, places, strict=True)), "pos")
         return graph
 
@@ -362,4 +381,5 @@ class FLNetwork:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickled array comes back writable, so a copy is made as the original was.
-        return self._make, (EdgeList(self.nodes, self.tail, self.head, self.weights), self.coordinates)
+        edges = EdgeList(self.nodes, self.tail, self.head, self.weights)
+        return self._make, (edges, self.coordinates, self.coordinate_names)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtvmin.points import latitude_longitude
 from gtvmin.solvers.standard_form import Array
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ __all__ = [
     "draw_edges",
     "draw_nodes",
     "extend",
-    "latitude_longitude",
     "name_axes",
     "name_nodes",
     "new_axes",
     "node_positions",
+    "x_before_y",
 ]
 
 LARGEST_LAYOUT = 1000
@@ -38,26 +39,10 @@ FUSED = 1e-3
 INK, FAINT = "#20262e", "#c3c9d1"
 
 
-def latitude_longitude(names: Sequence[str]) -> tuple[int, int] | None:
-    """Places of latitude and longitude among two coordinate names, or None if they are not such names.
+def node_positions(network: FLNetwork, names: Sequence[str] | None = None) -> Array:
+    """Positions (n_nodes, 2) for drawing, x before y: the coordinates if there are two, else a spring layout.
 
-    Examples
-    --------
-    >>> from gtvmin.network_drawing import latitude_longitude
-    >>> latitude_longitude(["Lon", "Lat"]), latitude_longitude(["x", "y"])
-    ((1, 0), None)
-    """
-    plain = [name.strip().lower() for name in names]
-    if len(plain) != 2:
-        return None
-    for latitude, longitude in ((0, 1), (1, 0)):
-        if plain[latitude] in {"lat", "latitude"} and plain[longitude] in {"lon", "lng", "long", "longitude"}:
-            return latitude, longitude
-    return None
-
-
-def node_positions(network: FLNetwork) -> Array:
-    """Positions (n_nodes, 2) for drawing: the coordinates if there are two, else a spring layout.
+    Latitude and longitude, known by the names of the coordinates (by default the network's), have longitude as x.
 
     Raises
     ------
@@ -65,7 +50,7 @@ def node_positions(network: FLNetwork) -> Array:
         If the network has not two coordinates and more than 1000 nodes.
     """
     if network.coordinates is not None and network.coordinates.shape[1] == 2:
-        return network.coordinates
+        return x_before_y(network.coordinates, names or network.coordinate_names)
     if network.n_nodes > LARGEST_LAYOUT:
         raise ValueError(
             f"the network has no two coordinates, and {network.n_nodes} nodes are too many for a computed layout: give "
@@ -75,6 +60,12 @@ def node_positions(network: FLNetwork) -> Array:
 
     layout = nx.spring_layout(network.to_networkx(), weight=None, iterations=200, seed=0)
     return np.array([layout[node] for node in network.nodes])
+
+
+def x_before_y(where: Array, names: Sequence[str] | None) -> Array:
+    """Positions with longitude before latitude, if they are named so; else as they are."""
+    order = latitude_longitude(names or ())
+    return where if order is None else where[:, [order[1], order[0]]]
 
 
 def new_axes(size: tuple[float, float]) -> Axes:
@@ -156,10 +147,9 @@ def name_nodes(axes: Axes, solution: Solution, where: Array) -> None:
         axes.annotate(str(node), place, xytext=(0, 8), textcoords="offset points", parse_math=False, **style)
 
 
-def name_axes(
-    axes: Axes, where: Array, names: Sequence[str] | None, order: tuple[int, int] | None, computed: bool
-) -> None:
+def name_axes(axes: Axes, where: Array, names: Sequence[str] | None, computed: bool) -> None:
     """Names and shape of the axes: a map for latitude and longitude, nothing for a computed layout."""
+    order = latitude_longitude(names or ())
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if order is not None:

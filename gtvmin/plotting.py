@@ -17,11 +17,11 @@ from gtvmin.network_drawing import (
     draw_edges,
     draw_nodes,
     extend,
-    latitude_longitude,
     name_axes,
     name_nodes,
     new_axes,
     node_positions,
+    x_before_y,
 )
 from gtvmin.path_plots import plot_dendrogram, plot_paths
 from gtvmin.penalties import Norm
@@ -68,7 +68,8 @@ def plot_network(
     positions : array_like (n_nodes, 2), optional
         Where to draw the devices.  Default: the network's coordinates, or a spring layout.
     coordinate_names : pair of str, optional
-        Names of the coordinates.  Latitude and longitude are drawn as a map, longitude to the right.
+        Names of the coordinates.  Latitude and longitude are drawn as a map, longitude to the right.  Default: those
+        of the network.
     ax : matplotlib Axes, optional
         Where to draw.  Default: a new pyplot figure.
 
@@ -96,10 +97,8 @@ def plot_network(
     """
     network = solution.problem.network
     colours, default_label = _values(solution, values)
-    where = _positions(network, positions)
-    order = None if coordinate_names is None else latitude_longitude(coordinate_names)
-    if order is not None:
-        where = where[:, [order[1], order[0]]]
+    names = network.coordinate_names if coordinate_names is None and positions is None else coordinate_names
+    where = _positions(network, positions, names)
     axes = new_axes((8.0, 6.4)) if ax is None else ax
     draw_edges(axes, solution, where)
     bar = axes.figure.colorbar(
@@ -108,7 +107,7 @@ def plot_network(
     bar.set_label(label or default_label, color=INK)
     bar.outline.set_visible(False)
     name_nodes(axes, solution, where)
-    name_axes(axes, where, coordinate_names, order, positions is None and network.coordinates is None)
+    name_axes(axes, where, names, positions is None and network.coordinates is None)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.08), ncols=3, frameon=False, fontsize="small")
     axes.set_title(title or _network_title(solution), loc="left", color=INK)
@@ -134,13 +133,13 @@ def _values(solution: Solution, values: Any) -> tuple[Array, str]:
     return numbers, "value"
 
 
-def _positions(network: FLNetwork, positions: ArrayLike | None) -> Array:
+def _positions(network: FLNetwork, positions: ArrayLike | None, names: Sequence[str] | None) -> Array:
     if positions is None:
-        return node_positions(network)
+        return node_positions(network, names)
     where = np.asarray(positions, dtype=float)
     if where.shape != (network.n_nodes, 2) or not np.isfinite(where).all():
         raise ValueError(f"positions must be finite, of shape {(network.n_nodes, 2)}, got {where.shape}")
-    return where
+    return x_before_y(where, names)
 
 
 def _network_title(solution: Solution) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from gtvmin.edges import FloatArray, is_data_frame, node_labels
 from gtvmin.validation import numeric_array
 
-__all__ = ["read_coordinates", "read_points"]
+__all__ = ["column_names", "latitude_longitude", "read_coordinates", "read_names", "read_points"]
 
 
 def read_points(points: Any, nodes: Iterable[Any] | None, argument: str) -> tuple[tuple[Hashable, ...], FloatArray]:
@@ -52,3 +52,37 @@ def read_coordinates(coordinates: Any, nodes: tuple[Hashable, ...]) -> FloatArra
             raise ValueError(f"coordinates lacks node {absent!r}: give every node a position")
         coordinates = [coordinates[label] for label in nodes]
     return read_points(coordinates, nodes, "coordinates")[1]
+
+
+def column_names(points: Any) -> tuple[str, ...] | None:
+    """The columns of a DataFrame, if all of them are text."""
+    names = tuple(points.columns) if is_data_frame(points) else ()
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def read_names(names: Sequence[str] | None, coordinates: Any, count: int) -> tuple[str, ...] | None:
+    """Names of the coordinates, by default those of a DataFrame's columns; one for each of them."""
+    if names is None:
+        return column_names(coordinates)
+    found = tuple(names)
+    if isinstance(names, str) or len(found) != count or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"coordinate_names must be {count} texts, one for each coordinate, got {names!r}")
+    return found
+
+
+def latitude_longitude(names: Sequence[str]) -> tuple[int, int] | None:
+    """Places of latitude and longitude among two coordinate names, or None if they are not such names.
+
+    Examples
+    --------
+    >>> from gtvmin.points import latitude_longitude
+    >>> latitude_longitude(["Lon", "Lat"]), latitude_longitude(["x", "y"])
+    ((1, 0), None)
+    """
+    plain = [name.strip().lower() for name in names]
+    if len(plain) != 2:
+        return None
+    for latitude, longitude in ((0, 1), (1, 0)):
+        if plain[latitude] in {"lat", "latitude"} and plain[longitude] in {"lon", "lng", "long", "longitude"}:
+            return latitude, longitude
+    return None

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import io
+import pickle
 import sys
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 import gtvmin as gtv
 from gtvmin.errors import ConvergenceWarning
-from gtvmin.network_drawing import LARGEST_LAYOUT, latitude_longitude, node_positions
+from gtvmin.network_drawing import LARGEST_LAYOUT, node_positions
 from gtvmin.plotting import plot_convergence, plot_network
+from gtvmin.points import latitude_longitude
 
 # Helsinki, Espoo and Oulu: the first two share a level, the third has its own
 PLACES = {"Helsinki": (60.17, 24.94), "Espoo": (60.21, 24.66), "Oulu": (65.01, 25.47)}
@@ -72,6 +76,34 @@ def test_latitude_and_longitude_are_a_map(solution, ax):
     # at 61.8 degrees north a degree of longitude has 0.4726 of the length of one of latitude
     assert ax.get_aspect() == pytest.approx(1 / np.cos(np.radians((60.17 + 60.21 + 65.01) / 3)))
     draw(ax)
+
+
+def test_a_network_that_knows_its_coordinates_is_a_map(ax):
+    """By the names that were given, a DataFrame's columns, or because distances were measured on the globe."""
+    places, east = np.array(list(PLACES.values())), [[longitude, latitude] for latitude, longitude in PLACES.values()]
+    table = pd.DataFrame(places, index=list(PLACES), columns=["lat", "lng"])
+    networks = [
+        gtv.FLNetwork.from_edges(EDGES, coordinates=PLACES, coordinate_names=("latitude", "longitude")),
+        gtv.FLNetwork.from_edges(EDGES, coordinates=table),
+        gtv.FLNetwork.from_edges(EDGES, coordinates=table[["lng", "lat"]]),
+        gtv.FLNetwork.knn(places, 1, metric="haversine", nodes=PLACES),
+        gtv.FLNetwork.knn(table, 1),
+    ]
+    for network in networks:
+        for kept in (network, network.subgraph(PLACES), pickle.loads(pickle.dumps(network))):
+            assert node_positions(kept).tolist() == east
+            assert list(map(list, nx.get_node_attributes(kept.to_networkx(), "pos").values())) == east
+    problem = gtv.NetworkLasso(networks[1], {node: gtv.SquaredDistance([1.0]) for node in PLACES}, lam=1.0)
+    plot_network(problem.solve(), ax=ax)
+    assert markers(ax).get_offsets().tolist() == east
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("longitude (degrees)", "latitude (degrees)")
+
+
+def test_names_that_do_not_fit_are_refused():
+    for wrong in (("lat",), "la", ("lat", 1)):
+        with pytest.raises(ValueError, match="coordinate_names must be 2 texts"):
+            gtv.FLNetwork.from_edges(EDGES, coordinates=PLACES, coordinate_names=wrong)
+    assert gtv.FLNetwork.from_edges(EDGES, coordinates=PLACES).coordinate_names is None
 
 
 @pytest.mark.parametrize(

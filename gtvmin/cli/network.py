@@ -9,7 +9,7 @@ import numpy as np
 
 from gtvmin.cli.options import Options, blame
 from gtvmin.network import FLNetwork
-from gtvmin.network_drawing import latitude_longitude
+from gtvmin.points import latitude_longitude
 from gtvmin.solvers.standard_form import Array
 from gtvmin.tables import Table, read_edge_table
 
