@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gtvmin.cluster_solver import PathSolver
-from gtvmin.clustering import ConvexClustering
+from gtvmin.clustering import declare_clustering, far_from_origin, points_of
 from gtvmin.errors import HierarchyError
 from gtvmin.fusion import coupled_pairs, join
+from gtvmin.losses import SquaredDistance
 from gtvmin.merge_range import merge_range
 from gtvmin.merge_tree import follow, merge_linkage
 from gtvmin.problem import GTVMin
@@ -213,6 +214,9 @@ def clusterpath(
     listed in ``splits``.  With the l1 norm and equal weights between all points clusters never split (Hocking et al.);
     in general they can.  A split smaller than the certified errors goes unseen: ask for a smaller gap then.
 
+    Points far from the origin are solved for less their mean, so that gaps are compared with what does not depend on
+    the origin; ``W`` has the mean added again, to the digits that it has there.
+
     References
     ----------
     T. D. Hocking, A. Joulin, F. Bach, J.-P. Vert, "Clusterpath: an algorithm for clustering using convex fusion
@@ -234,21 +238,22 @@ def clusterpath(
             raise ValueError("weights, p, k and phi belong to points: a problem has its own")
         base = problem
     else:
-        base = ConvexClustering(problem, weights, 0.0, 2 if p is None else p, k=k, phi=phi)
+        base, _ = declare_clustering(problem, weights, 0.0, 2 if p is None else p, k, phi)
     given = lams is not None
     strengths = iter(_increasing(lams)) if given else _grid(base, positive_integer(n_lams, "n_lams"))
     n_components = _n_components(base)
     mass = base.lowered.form.local.strong_convexity
     solved: list[tuple[float, Array, NDArray[np.int64], float]] = []
     splits: list[Split] = []
-    solver = PathSolver(base, gap, solve)
+    near, centre = _near_origin(base)
+    solver = PathSolver(near, gap, solve)
     for lam in strengths:
         point = solver.solve(lam)
         labels = point.labels
         if solved:
             labels, parted = follow(solved[-1][2], labels, point.W, mass, point.gap)
             splits += [Split(lam, *(base.network.nodes[i] for i in pair)) for pair in parted.tolist()]
-        solved.append((lam, point.W, labels, point.relative_gap))
+        solved.append((lam, point.W + centre, labels, point.relative_gap))
         if not given and labels.max() + 1 == n_components:
             break
     values, W, clusters, gaps = zip(*solved, strict=True)
@@ -260,6 +265,15 @@ def clusterpath(
         frozen(np.array(gaps)),
         tuple(splits),
     )
+
+
+def _near_origin(problem: GTVMin) -> tuple[GTVMin, Array]:
+    """The problem with its points less a centre: their mean where they lie far from the origin, else zero."""
+    points = points_of(problem)
+    if points is None or not far_from_origin(points):
+        return problem, np.zeros(problem.dim)
+    centre = points.mean(axis=0)
+    return problem.with_losses([0.5 * SquaredDistance(point) for point in points - centre]), centre
 
 
 def _n_components(problem: GTVMin) -> int:

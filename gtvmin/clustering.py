@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gtvmin.edges import FloatArray, is_data_frame
-from gtvmin.errors import DisconnectedWarning
+from gtvmin.errors import DisconnectedWarning, GtvminWarning
 from gtvmin.losses import SquaredDistance
 from gtvmin.network import FLNetwork
 from gtvmin.penalties import Norm
@@ -18,7 +18,7 @@ from gtvmin.points import read_points
 from gtvmin.problem import GTVMin
 from gtvmin.validation import nonnegative_number, positive_integer
 
-__all__ = ["ConvexClustering"]
+__all__ = ["ConvexClustering", "declare_clustering", "far_from_origin", "points_of"]
 
 NEIGHBOURS = 10
 """Neighbours of a point, unless k says otherwise."""
@@ -27,6 +27,10 @@ NEGLIGIBLE = float(np.finfo(float).eps)
 # exp(-x^2) is zero beyond this x.
 LARGEST_ROOT = 30.0
 MOST_NAMES = 5
+# The objective of the zero model, 1e-10 of which gaps are compared with at least, is then 1e8 times that of the mean.
+FAR = 1e4
+# Points that differ by less than this share of their size differ by rounding.
+EQUAL = 1e-12
 
 
 def ConvexClustering(  # noqa: N802 - reads as the problem's name
@@ -76,6 +80,9 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
     -----
     DisconnectedWarning
         If the weights leave more than one component: the path then ends with that many clusters.
+    GtvminWarning
+        If the points lie 1e4 times as far from the origin as from one another: certificates compare gaps with no less
+        than a share of the objective of the zero model, which is large then.
 
     Raises
     ------
@@ -114,6 +121,23 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
     >>> problem.with_alpha(3.0).solve().clusters()
     {0: 0, 1: 0}
     """
+    problem, array = declare_clustering(points, weights, lam, p, k, phi)
+    ratio = far_from_origin(array)
+    if ratio:
+        warnings.warn(
+            f"the points lie {ratio:.0e} times as far from the origin as from one another: the size that a certificate "
+            "compares its gap with grows with that. Subtract their mean, points - points.mean(axis=0), which moves all "
+            "centroids alike; clusterpath() does so itself",
+            GtvminWarning,
+            stacklevel=2,
+        )
+    return problem
+
+
+def declare_clustering(
+    points: Any, weights: Any, lam: float, p: float, k: int | None, phi: float | None
+) -> tuple[GTVMin, FloatArray]:
+    """What :func:`ConvexClustering` declares, and the points in node order; no warning of a far origin."""
     strength, norm = nonnegative_number(lam, "lam"), Norm(p)
     labels, array = read_points(points, None, "points")
     left_out = 0
@@ -125,7 +149,24 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
         network, array = _given_network(weights, array, labels, is_data_frame(points))
     _warn_if_disconnected(network, left_out)
     losses = [0.5 * SquaredDistance(point) for point in array]
-    return GTVMin(network, losses, penalty=norm, alpha=strength)
+    return GTVMin(network, losses, penalty=norm, alpha=strength), array
+
+
+def points_of(problem: GTVMin) -> FloatArray | None:
+    """The points of a convex clustering (n_nodes, dim); None for other losses."""
+    form = problem.lowered.form
+    if form.rows:
+        return None
+    curvature, linear = form.quadratic.quadratic()
+    return linear if np.array_equal(curvature, np.broadcast_to(np.eye(form.dim), curvature.shape)) else None
+
+
+def far_from_origin(points: FloatArray) -> float:
+    """How many times as far from the origin as from each other points are, if this spoils certificates; else 0."""
+    centre = points.mean(axis=0)
+    spread = float(np.sqrt(np.square(points - centre).sum(axis=1).mean()))
+    distance = float(np.linalg.norm(centre))
+    return distance / spread if EQUAL * distance < spread < distance / FAR else 0.0
 
 
 def _gaussian_neighbours(
@@ -195,5 +236,5 @@ def _warn_if_disconnected(network: FLNetwork, left_out: int) -> None:
         f"clusters remain. The smallest have the nodes {', '.join(apart)}{more}: take a larger k or a smaller phi, "
         "or add edges between them",
         DisconnectedWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import cg
 
+from gtvmin.clustering import points_of
 from gtvmin.penalties import Norm
 from gtvmin.penalties.norm import DUAL, row_norm
 from gtvmin.solvers.standard_form import Array
@@ -44,7 +45,7 @@ def merge_range(problem: GTVMin) -> tuple[float, float]:
         If the problem is no convex clustering: its losses are not ``1/2 ||w - x_i||^2``, or its penalty is no Norm.
     """
     net, penalty = problem.network, problem.penalty
-    points = _points_of(problem)
+    points = points_of(problem)
     if points is None or not isinstance(penalty, Norm):
         raise ValueError("lams: a grid is chosen for ConvexClustering(...) problems only, give increasing values")
     if not net.n_edges:
@@ -58,15 +59,6 @@ def merge_range(problem: GTVMin) -> tuple[float, float]:
     potential = _potentials(net, points)
     last = float(row_norm(potential[net.head] - potential[net.tail], dual).max())
     return max(min(first, last), last / WIDEST), last
-
-
-def _points_of(problem: GTVMin) -> Array | None:
-    """The points of a convex clustering, or None for other losses."""
-    form = problem.lowered.form
-    if form.rows:
-        return None
-    curvature, linear = form.quadratic.quadratic()
-    return linear if np.array_equal(curvature, np.broadcast_to(np.eye(form.dim), curvature.shape)) else None
 
 
 def _potentials(net: FLNetwork, points: Array) -> Array:

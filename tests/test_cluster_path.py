@@ -19,7 +19,8 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.datasets import make_moons
 
 import gtvmin as gtv
-from gtvmin.errors import ConvergenceWarning, DisconnectedWarning, HierarchyError
+from gtvmin.clustering import points_of
+from gtvmin.errors import ConvergenceWarning, DisconnectedWarning, GtvminWarning, HierarchyError
 from gtvmin.merge_range import merge_range
 from gtvmin.merge_tree import follow
 from gtvmin.plotting import plot_dendrogram, plot_network, plot_paths
@@ -378,3 +379,32 @@ def test_dims_are_two_coordinates(moons_path, dims):
 def test_one_node_has_no_tree():
     with pytest.raises(ValueError, match="one node"):
         plot_dendrogram(gtv.clusterpath([[1.0]]))
+
+
+# --- far from the origin ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_a_path_does_not_depend_on_the_origin(p):
+    """Numbers at 2^27 are multiples of 2^-26: so are these points, which no shift rounds."""
+    rng = np.random.default_rng(1)
+    points = np.round(rng.normal(size=(24, 2)) * 2**20) / 2**20 + np.repeat([[0.0, 0.0], [6.0, 1.0]], 12, axis=0)
+    lams = np.geomspace(0.01, 8.0, 9)
+    near, far = (gtv.clusterpath(points + shift, lams, k=5, p=p) for shift in (0.0, 2.0**27))
+    assert far.n_clusters.tolist() == near.n_clusters.tolist()
+    assert (far.labels == near.labels).all()
+    assert far.relative_gaps.max() <= 1e-6
+    np.testing.assert_allclose(far.W - 2.0**27, near.W, atol=3e-3)
+    # judged near the origin, parameters far from it are as good, but for the last digits that they have there
+    for lam, W, expected in zip(lams, far.W, near.W, strict=True):
+        problem = near.problem.with_alpha(lam)
+        assert problem.objective(W - 2.0**27) <= problem.objective(expected) * (1 + 2e-6) + 1e-5
+    np.testing.assert_array_equal(points_of(far.problem), points + 2.0**27)
+
+
+def test_a_problem_far_from_the_origin_is_warned_of():
+    points = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.warns(GtvminWarning, match=r"the points lie 1e\+05 times as far from the origin.*Subtract their mean"):
+        gtv.ConvexClustering(points + 1e5)
+    gtv.ConvexClustering(points + 1e3)
+    gtv.ConvexClustering(np.full((3, 2), 1e9))
