@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +118,12 @@ def read_table(path: str | Path) -> Table:
     >>> table.text("town"), table.numbers("price").tolist()
     (['Oulu', 'Turku'], [2.0, 3.0])
     """
+    file, rows, lines = _read_rows(path)
+    return _table(file, rows[0], rows[1:], lines[1:])
+
+
+def _read_rows(path: str | Path) -> tuple[Path, list[tuple[str, ...]], list[int]]:
+    """The lines of a file that have text, at least one, and where they end."""
     file = Path(path)
     try:
         # utf-8-sig: spreadsheets put a byte order mark before the first column's name
@@ -139,7 +144,10 @@ def read_table(path: str | Path) -> Table:
         raise TableError(f"{file}, line {reader.line_num}: a quoted cell does not end as it should ({error})") from None
     if not rows:
         raise TableError(f"{file} is empty: it needs a line of column names")
-    header, rows, lines = rows[0], rows[1:], lines[1:]
+    return file, rows, lines
+
+
+def _table(file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lines: Sequence[int]) -> Table:
     _check_header(file, header)
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(header):
@@ -165,21 +173,30 @@ class EdgeTable:
     weights: NDArray[np.float64] | None
 
 
+EDGE_COLUMNS = ("source", "target", "weight")
+
+
 def read_edge_table(path: str | Path) -> EdgeTable:
     """Read a list of edges: two columns of node labels and at most one of weights.
 
     Parameters
     ----------
     path : str or Path
-        CSV file with a header line.  The weights are in the column named ``weight``, or else in the third.
+        CSV file.  The weights are in the column named ``weight``, or else in the third.  The line of column names may
+        be missing where the first line can be nothing but an edge: its third cell is a number > 0, or both of its two
+        are labels of later lines, and they are not the 0, 1, 2 that pandas calls columns without names.
 
     Raises
     ------
     TableError
         As for :func:`read_table`, if there are more or fewer columns, an edge starts and ends at the same node or is
-        listed twice, a weight is not a number > 0, or the first line looks like an edge instead of column names.
+        listed twice, a weight is not a number > 0, or the first line may be an edge or column names.
     """
-    table = read_table(path)
+    file, rows, lines = _read_rows(path)
+    if _is_edge(file, rows):
+        table = _table(file, EDGE_COLUMNS[: len(rows[0])], rows, lines)
+    else:
+        table = _table(file, rows[0], rows[1:], lines[1:])
     header = table.header
     if len(header) not in (2, 3):
         raise TableError(
@@ -189,10 +206,6 @@ def read_edge_table(path: str | Path) -> EdgeTable:
     ends = [k for k in range(len(header)) if k != weight]
     if len(ends) != 2:
         raise TableError(f"{table.path} has one column besides the weight, expected two of node labels")
-    if len(header) == 3 and _is_number(header[weight]):
-        raise TableError(
-            f"{table.path}, line 1: {header[weight]!r} looks like a weight: add a line of column names above"
-        )
     source, target = (table.text(header[k]) for k in ends)
     pairs = tuple(zip(source, target, strict=True))
     _check_pairs(table, pairs)
@@ -208,7 +221,27 @@ def read_edge_table(path: str | Path) -> EdgeTable:
     return EdgeTable(pairs, weights)
 
 
-def _is_number(cell: Any) -> bool:
+def _is_edge(file: Path, rows: Sequence[tuple[str, ...]]) -> bool:
+    """Whether the first line is an edge; a TableError if it may be one or not."""
+    first = rows[0]
+    if len(first) not in (2, 3) or "weight" in first or (len(first) == 3 and not _is_number(first[2])):
+        return False
+    labels = {cell for row in rows[1:] for cell in row[:2]}
+    known = [cell in labels for cell in first[:2]]
+    unnamed = first == ("0", "1", "2")[: len(first)]
+    if not unnamed and (len(first) == 3 or all(known)):
+        return True
+    if any(known) or any(map(_is_number, first)):
+        named = ",".join(EDGE_COLUMNS[: len(first)])
+        raise TableError(
+            f"{file}, line 1: {','.join(first)!r} may be an edge or column names: write the line {named!r} above if it "
+            "is an edge, or in its place if it is not"
+        )
+    return False
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number, as a weight would be, and not the name of a column."""
     try:
         float(cell)
     except ValueError:

@@ -55,7 +55,7 @@ BROUGHT_BY_EXAMPLE = ("data", "target", "node", "edges", "knn", "coordinates")
     help="Columns to predict it from. None: a level per device.",
 )
 @click.option("--node", metavar="COLUMN", help="Column with the device of each row. None: each row is its own device.")
-@click.option("--edges", type=FILE, help="CSV file with a header line: two columns of device labels, optional weights.")
+@click.option("--edges", type=FILE, help="CSV file: two columns of device labels, optional weights.")
 @click.option("--knn", type=click.IntRange(min=1), metavar="K", help="Join each device to its K nearest (no --edges).")
 @click.option(
     "--coordinates",
