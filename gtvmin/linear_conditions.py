@@ -86,6 +86,8 @@ def row_metrics(form: StandardForm, U: Duals | None = None, free: Duals | None =
 
 
 def _scaled(scale: Array, inner: Metric | None) -> Metric:
+    if (scale == 1.0).all():
+        return (lambda Z: Z) if inner is None else inner
     return (lambda Z: scale * Z) if inner is None else (lambda Z: scale * inner(Z))
 
 
@@ -103,7 +105,7 @@ def satisfy_span(form: StandardForm, U: Duals, metrics: list[Metric]) -> tuple[D
         U = tuple(dual - move for dual, move in zip(U, moves, strict=True))
         products += used + 1
         residual = violations(form, U)
-        target = REFINED_SHARE * float(np.linalg.norm(residual))
+        target = REFINED_SHARE * np.sqrt(dot(residual, residual))
         if target == 0 or products >= CG_LIMIT:
             break
     return U, products

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .aggregation import Hierarchy
 from .linear_maps import Array
-from .small_factors import backward, factorise, forward
+from .small_factors import factorise
 
 __all__ = ["BlockLevels", "multigrid_cycle"]
 
@@ -108,22 +108,29 @@ def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> N
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _invert(blocks: Array, degrees: Array, out: Array) -> None:
+    """``L^{-T} L^{-1}`` for the factors L of the blocks, row by row."""
     dim = blocks.shape[1]
-    L, x = np.empty((dim, dim)), np.empty(dim)
+    L, M = np.empty((dim, dim)), np.empty((dim, dim))
     for i in range(len(blocks)):
         if degrees[i] == 0:
             continue
         for j in range(dim):
             for k in range(dim):
                 L[j, k] = blocks[i, j, k]
+                out[i, j, k] = 0.0
         factorise(L, dim)
-        for j in range(dim):
-            x[:] = 0.0
-            x[j] = 1.0
-            forward(L, x, dim)
-            backward(L, x, dim)
-            for k in range(dim):
-                out[i, j, k] = x[k]
+        for r in range(dim):
+            for j in range(r):
+                M[r, j] = 0.0
+            for k in range(r):
+                for j in range(k + 1):
+                    M[r, j] -= L[r, k] * M[k, j]
+            M[r, r] = 1.0
+            for j in range(r + 1):
+                M[r, j] /= L[r, r]
+            for j in range(r + 1):
+                for k in range(r + 1):
+                    out[i, j, k] += M[r, j] * M[r, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -156,3 +156,16 @@ def test_a_cycle_reduces_any_error_whatever_the_coupling() -> None:
             X = X - move
             levels.product(X, B)
             assert float((X * B).sum()) < 0.7**2 * before
+
+
+def test_inverses_of_blocks_and_pseudo_inverses_without_neighbours() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(50, 2, 4))  # two rows for four parameters: only neighbours make blocks regular
+    tail, head = np.arange(0, 40), np.arange(1, 41)
+    levels = BlockLevels(build_hierarchy(Graph.of_edges(tail, head, np.full(40, 1e-3), 50)), np.swapaxes(X, 1, 2) @ X)
+    coupled = levels.graphs.degrees > 0
+    assert 0 < coupled.sum() < len(coupled)
+    alone = levels.blocks[~coupled]
+    np.testing.assert_allclose(alone @ levels.inverses[~coupled] @ alone, alone, atol=1e-12)
+    np.testing.assert_allclose(levels.inverses[coupled], np.linalg.inv(levels.blocks[coupled]), rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(levels.inverses[coupled], np.swapaxes(levels.inverses[coupled], 1, 2))

@@ -127,12 +127,13 @@ class QuadraticBlocks(SquaredRows):
         return np.asarray(np.einsum("ij,ij->i", rotated, rotated))
 
     @cached_property
-    def _deficient(self) -> NDArray[np.int64]:
-        """Devices whose Q_i lacks full rank."""
-        return np.flatnonzero(~self.full_span)
+    def _partial(self) -> NDArray[np.int64] | slice:
+        """Devices whose rows see some of the parameters' space, but not all of it."""
+        partial = (self._spaces.rank > 0) & ~self.full_span
+        return slice(None) if partial.all() else np.flatnonzero(partial)
 
     def _onto_range(self, V: Array) -> Array:
-        """Projection of rows of deficient devices onto the range of Q_i.
+        """Projection of rows of these devices onto the range of Q_i.
 
         Through a basis of the range: its rounding lies in the range too, however little of the row does.
         """
@@ -141,23 +142,19 @@ class QuadraticBlocks(SquaredRows):
 
     def complement(self, V: Array) -> Array:
         """Component of every row in the null space of Q_i."""
-        out = np.zeros_like(V)
-        deficient = self._deficient
-        if len(deficient):
-            out[deficient] = V[deficient] - self._onto_range(V[deficient])
+        out = np.where(self.full_span[:, None], 0.0, V)
+        out[self._partial] -= self._onto_range(V[self._partial])
         return out
 
     def project_dual(self, S: Array) -> Array:
         """Projection of every row onto ``c_i`` plus the range of Q_i."""
-        out, deficient = np.array(S, dtype=float), self._deficient
-        if len(deficient):
-            tilt = self.tilt[deficient]
-            out[deficient] = tilt + self._onto_range(out[deficient] - tilt)
+        out, partial = np.where(self.full_span[:, None], S, self.tilt), self._partial
+        out[partial] += self._onto_range(S[partial] - self.tilt[partial])
         return out
 
     def _outside(self, S: Array) -> NDArray[np.bool_]:
         """Rows that leave the range of Q_i by more than the rounding of a projection onto it."""
-        if not len(self._deficient):
+        if self.full_span.all():
             return np.zeros(len(S), dtype=bool)
         off = np.linalg.norm(S - self.project_dual(S), axis=1)
         size = np.linalg.norm(S, axis=1) + np.linalg.norm(self.tilt, axis=1)
@@ -165,10 +162,12 @@ class QuadraticBlocks(SquaredRows):
 
     def span_projections(self, rows: NDArray[np.int64]) -> Array:
         """Onto the ranges of Q_i."""
-        out = np.repeat(np.eye(self.dim)[None], len(rows), axis=0)
-        deficient = np.flatnonzero(~self.full_span[rows])
-        basis = self._spaces.basis[np.searchsorted(self._deficient, rows[deficient])]
-        out[deficient] = basis @ np.swapaxes(basis, 1, 2)
+        rank = self._spaces.rank
+        out = np.where((rank[rows] == self.dim)[:, None, None], np.eye(self.dim), 0.0)
+        partial = (rank > 0) & (rank < self.dim)
+        own = np.flatnonzero(partial[rows])
+        basis = self._spaces.basis[(np.cumsum(partial) - 1)[rows[own]]]
+        out[own] = basis @ np.swapaxes(basis, 1, 2)
         return out
 
     def conjugate(self, S: Array) -> Array:
@@ -212,7 +211,7 @@ class QuadraticBlocks(SquaredRows):
     def linear_rounding(self, S: Array) -> Array:
         """Rounding of the linear terms as sums, and the slope in directions that are taken for null."""
         linear = np.asarray(EPS * np.linalg.norm(self.tilt_size, axis=1))
-        if not len(self._deficient):
+        if self.full_span.all():
             return linear
         residual = self._residual(self.conjugate_gradient(S))
         lost = self.complement(self._combinations(2.0 * self.weight * residual))

@@ -40,7 +40,7 @@ class RowSpaces:
         At least the largest eigenvalue of Q_i in the scales that give it a unit diagonal, if not much more.
     root : array (n, k, dim)
         ``G_i`` with ``||G_i diag(s_i) v||^2 = v^T Q_i^+ v`` for v in the range of Q_i and these scales s_i.
-    basis : array (number of devices without full rank, dim, k)
+    basis : array (number of devices with a rank between 0 and dim, dim, k)
         Orthonormal columns that span the range of Q_i, then zeros.
     """
 
@@ -71,13 +71,13 @@ def row_spaces(factors: Iterable[tuple[IntArray, Array]], scale: Array) -> RowSp
             rank[doubtful], largest[doubtful] = np.count_nonzero(sigma, axis=1), sigma[:, 0] ** 2
             sure[doubtful] = False
             found.append((doubtful, root, basis))
-    deficient = rank < dim
+    partial = (rank > 0) & (rank < dim)
     roots = np.zeros((n, max((root.shape[1] for _, root, _ in found), default=0), dim))
-    bases = np.zeros((int(deficient.sum()), dim, int(rank[deficient].max(initial=0))))
-    position = np.cumsum(deficient) - 1
+    bases = np.zeros((int(partial.sum()), dim, int(rank[partial].max(initial=0))))
+    position = np.cumsum(partial) - 1
     for devices, root, basis in found:
         roots[devices, : root.shape[1]] = root
-        own = deficient[devices]
+        own = partial[devices]
         columns = min(basis.shape[2], bases.shape[2])  # those beyond are zero
         bases[position[devices[own]], :, :columns] = basis[own, :, :columns]
     return RowSpaces(rank, sure, largest, roots, bases)
