@@ -220,12 +220,21 @@ def test_separable_data_have_no_minimiser() -> None:
 
 
 @pytest.mark.parametrize("method", ["adaptive_primal_dual", "cvxpy"])
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.NotAttainedWarning")
 def test_separable_data_are_not_called_solved(method: str) -> None:
     options = {} if method == "cvxpy" else {"max_iter": 2000}
     with pytest.warns(ConvergenceWarning, match="not converged"):
         solution = alone(SEPARABLE).solve(method=method, **options)
     assert not solution.is_certified
     assert solution.certificate.relative_gap > 1e-3
+
+
+def test_separable_data_are_certified_far_out_and_told() -> None:
+    """The default goes along the ray until nothing is left to gain."""
+    with pytest.warns(gtv.errors.NotAttainedWarning, match="the first is 'a'"):
+        solution = alone(SEPARABLE).solve()
+    assert solution.is_certified
+    assert solution.objective < 1e-15
 
 
 @pytest.mark.parametrize(
