@@ -11,7 +11,15 @@ from gtvmin.losses.base import Loss
 from gtvmin.losses.squared_error import SquaredError
 from gtvmin.solvers.standard_form import Array
 
-__all__ = ["losses_from_frame"]
+__all__ = ["INTERCEPT", "FrameLosses", "losses_from_frame", "numbers_of"]
+
+INTERCEPT = "intercept"
+
+
+class FrameLosses(dict[Any, Loss]):
+    """Losses by device, and the names of their models' parameters."""
+
+    parameters: tuple[str, ...] = ()
 
 
 def losses_from_frame(
@@ -23,7 +31,7 @@ def losses_from_frame(
     intercept: bool = True,
     loss: Callable[..., Loss] = SquaredError,
     **settings: Any,
-) -> dict[Any, Loss]:
+) -> FrameLosses:
     """One loss per device from a pandas DataFrame in long format.
 
     Parameters
@@ -46,7 +54,8 @@ def losses_from_frame(
     Returns
     -------
     dict
-        Device label to loss, in order of first appearance.
+        Device label to loss, in order of first appearance.  A problem that is declared with it knows the names of the
+        columns: ``solution.to_frame()`` shows them, ``solution.predict(frame, node)`` finds them.
 
     Raises
     ------
@@ -71,22 +80,20 @@ def losses_from_frame(
         raise TypeError(f"features must be a list of columns, got the text {features!r}: write [{features!r}]")
     columns = list(features)
     for name in (node, target, *columns):
-        found = int((frame.columns == name).sum())
-        if found != 1:
-            problem = "is not a column" if not found else f"names {found} columns"
-            raise ValueError(f"{name!r} {problem} of the frame, which has {list(frame.columns)}")
+        _require_column(frame, name)
     if not columns and not intercept:
         raise ValueError("features is empty and intercept is off: there is nothing to predict from")
-    X = np.column_stack([_numbers(frame, name) for name in columns] or [np.empty((len(frame), 0))])
+    X = np.column_stack([numbers_of(frame, name) for name in columns] or [np.empty((len(frame), 0))])
     if intercept:
         X = np.column_stack([X, np.ones(len(frame))])
-    y = _numbers(frame, target)
+    y = numbers_of(frame, target)
     missing = frame[node].isna().to_numpy()
     if missing.any():
         raise ValueError(f"column {node!r} names no device in row {_plain(frame.index[int(missing.argmax())])!r}")
     positions = frame.groupby(node, sort=False, observed=True).indices
     order = frame[node].drop_duplicates()
-    losses: dict[Any, Loss] = {}
+    losses = FrameLosses()
+    losses.parameters = (*map(str, columns), *([INTERCEPT] if intercept else []))
     for label in order:
         rows = np.sort(positions[label])
         losses[_plain(label)] = loss(X[rows], y[rows], **settings)
@@ -98,8 +105,16 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _numbers(frame: Any, name: Hashable) -> Array:
+def _require_column(frame: Any, name: Hashable) -> None:
+    found = int((frame.columns == name).sum())
+    if found != 1:
+        problem = "is not a column" if not found else f"names {found} columns"
+        raise ValueError(f"{name!r} {problem} of the frame, which has {list(frame.columns)}")
+
+
+def numbers_of(frame: Any, name: Hashable) -> Array:
     """A column as finite floats."""
+    _require_column(frame, name)
     column = frame[name]
     try:
         values = np.asarray(column.to_numpy(), dtype=np.float64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gtvmin.couplings import Coupling, Penalties, coupling_strength, on_nodes
 from gtvmin.declaration import Losses, losses_in_order, parameter_counts, penalties_of_attribute
+from gtvmin.frames import FrameLosses
 from gtvmin.labelled import flows_array, parameters_array
 from gtvmin.loss_stack import LossStack
 from gtvmin.losses.base import Loss
@@ -66,6 +67,8 @@ class GTVMin:
         In node order; each has ``value(w)``, ``prox(v, step)`` and, if it is smooth, ``gradient(w)``.
     penalty, alpha, dim
         As declared; ``dim`` is the number of columns of arrays of parameters.
+    parameter_names : tuple of str or None
+        What the parameters are, if the losses are those of :func:`gtvmin.losses_from_frame`; no file keeps it.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class GTVMin:
     dim: int
     dims: NDArray[np.int64] = field(repr=False)
     further: tuple[Coupling, ...] = field(repr=False)
+    parameter_names: tuple[str, ...] | None = field(repr=False)
     loss_stack: LossStack = field(repr=False)
 
     def __init__(
@@ -128,6 +132,7 @@ class GTVMin:
         object.__setattr__(self, "dim", int(dims.max()))
         object.__setattr__(self, "dims", frozen(dims))
         object.__setattr__(self, "further", ())
+        object.__setattr__(self, "parameter_names", losses.parameters if isinstance(losses, FrameLosses) else None)
         object.__setattr__(self, "loss_stack", LossStack(ordered, dims))
 
     def with_alpha(self, alpha: float) -> GTVMin:
@@ -174,12 +179,13 @@ class GTVMin:
         """The same problem with other losses of as many parameters."""
         ordered = losses_in_order(self.network, losses)
         parameter_counts(self.network, ordered, self.dims.tolist())
-        return self._with(losses=ordered, loss_stack=LossStack(ordered, self.dims))
+        names = losses.parameters if isinstance(losses, FrameLosses) else self.parameter_names
+        return self._with(losses=ordered, loss_stack=LossStack(ordered, self.dims), parameter_names=names)
 
     def _with(self, **changes: Any) -> GTVMin:
         changed: GTVMin = object.__new__(GTVMin)
-        for name in ("network", "losses", "penalty", "alpha", "dim", "dims", "further", "loss_stack"):
-            object.__setattr__(changed, name, changes.get(name, getattr(self, name)))
+        for part in fields(self):
+            object.__setattr__(changed, part.name, changes.get(part.name, getattr(self, part.name)))
         return changed
 
     def __getstate__(self) -> dict[str, Any]:

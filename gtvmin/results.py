@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gtvmin.frames import INTERCEPT
 from gtvmin.solvers.standard_form import Array
 from gtvmin.storage import write_atomically
 from gtvmin.tables import Table, TableError, read_table
@@ -44,7 +45,6 @@ NETWORK = "network.png"
 CONVERGENCE = "convergence.png"
 OPTIONAL = (ORIGINAL_UNITS, NETWORK, CONVERGENCE)
 CLUSTER = "cluster"
-INTERCEPT = "intercept"
 
 
 @dataclass(frozen=True, eq=False)

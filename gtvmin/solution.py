@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -109,16 +109,39 @@ class Solution:
         """Parameters by node label."""
         return {node: self[node] for node in self.problem.network.nodes}
 
-    def to_frame(self) -> Any:
-        """Parameters as a pandas DataFrame, one row a device, NaN beyond its own parameters; needs pandas."""
+    def predict(self, X: Any, node: Hashable) -> Array:
+        """What the model of one device predicts for new rows X; see :func:`gtvmin.prediction.predict`.
+
+        Examples
+        --------
+        >>> import gtvmin as gtv
+        >>> losses = {name: gtv.SquaredError([[1.0], [2.0]], [2.0, y]) for name, y in (("a", 4.0), ("b", 4.0))}
+        >>> solution = gtv.NetworkLasso(gtv.FLNetwork.from_edges([("a", "b")]), losses, lam=0.1).solve()
+        >>> solution.predict([[3.0], [4.0]], "a").round(3).tolist()
+        [6.0, 8.0]
+        """
+        from gtvmin.prediction import predict
+
+        return predict(self.problem, self.weights, X, node)
+
+    def to_frame(self, columns: Sequence[str] | None = None) -> Any:
+        """Parameters as a pandas DataFrame, one row a device, NaN beyond its own parameters; needs pandas.
+
+        The columns are named as asked for, by default like those of the table that the losses were made from
+        (:func:`gtvmin.losses_from_frame`), else w0, w1, ...
+        """
         try:
             import pandas as pd
         except ImportError as error:
             raise ImportError("to_frame() needs pandas: pip install pandas") from error
-        columns = [f"w{k}" for k in range(self.problem.dim)]
+        names = self.problem.parameter_names if columns is None else tuple(columns)
+        if names is None or (columns is None and len(names) != self.problem.dim):  # a softmax has more parameters
+            names = tuple(f"w{k}" for k in range(self.problem.dim))
+        if isinstance(columns, str) or len(names) != self.problem.dim:
+            raise ValueError(f"columns must be {self.problem.dim} names, one for each parameter, got {columns!r}")
         index = pd.Index(list(self.problem.network.nodes), name="node", tupleize_cols=False)
         own = np.arange(self.problem.dim) < self.problem.dims[:, None]
-        return pd.DataFrame(np.where(own, self.weights, np.nan), index=index, columns=columns)
+        return pd.DataFrame(np.where(own, self.weights, np.nan), index=index, columns=list(names))
 
     def structure(self) -> Structure:
         """Neighbours proved equal or different at the optimum; see :func:`gtvmin.structure.prove_structure`."""

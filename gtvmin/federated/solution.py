@@ -108,6 +108,12 @@ class FederatedSolution:
         row: Array = self.weights[i, : self.problem.dims[i]]
         return row
 
+    def predict(self, X: Any, node: Hashable) -> Array:
+        """What the model of one device predicts for new rows X; see :func:`gtvmin.prediction.predict`."""
+        from gtvmin.prediction import predict
+
+        return predict(self.problem, self.weights, X, node)
+
     @property
     def relative_gap(self) -> float:
         """Certified relative gap on the declared program; infinite if there is none."""
