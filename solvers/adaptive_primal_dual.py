@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .driver import starting_arrays
-from .primal_dual import PrimalDual, step_sizes
+from .primal_dual import PrimalDual, curvature, step_sizes
 from .standard_form import Array, Duals, Point, StandardForm
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ def _add(total: Iterate, point: Iterate) -> None:
 
 def _scale_of(form: StandardForm, start: Iterate) -> float:
     """Spread of a start's parameters over the size of its duals, of which a share is still to go; zero if unknown."""
+    if not any(dual.any() for dual in start[1]):
+        return 0.0
     tau, sigmas = step_sizes(form, 1.0)
     spread = float(((start[0] - start[0].mean(axis=0)) ** 2 / tau[:, None]).sum())
     size = sum(float((dual**2 / sigma[:, None]).sum()) for dual, sigma in zip(start[1], sigmas, strict=True))
@@ -198,11 +200,11 @@ def _scale_of(form: StandardForm, start: Iterate) -> float:
 
 def estimate_scale(form: StandardForm) -> float:
     """Spread of the devices' own fits over the size of the duals that belong to them."""
-    curvature = form.quadratic.smoothness
-    labelled = curvature > 0
+    size_of_losses = curvature(form)
+    labelled = size_of_losses > 0
     if not form.terms or not labelled.any():
         return 1.0
-    step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, curvature, 1.0)), 1.0)
+    step = np.where(labelled, 1.0 / (FIT_RIDGE * np.where(labelled, size_of_losses, 1.0)), 1.0)
     fits = form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step)
     fits[~labelled] = fits[labelled].mean(axis=0)
     tau, sigmas = step_sizes(form, 1.0)

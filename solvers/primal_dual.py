@@ -17,7 +17,7 @@ import numpy as np
 from .driver import starting_arrays
 from .standard_form import Array, Duals, Point, StandardForm
 
-__all__ = ["PrimalDual", "PrimalDualState", "Steps", "step_sizes"]
+__all__ = ["PrimalDual", "PrimalDualState", "Steps", "curvature", "step_sizes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,14 @@ def step_sizes(form: StandardForm, scale: float) -> tuple[Array, Duals]:
     tau = scale / np.where(pull > 0, pull, 1.0)
     alone = pull == 0
     if alone.any():
-        curvature = form.quadratic.smoothness[alone]
-        tau[alone] = 1e8 / np.where(curvature > 0, curvature, 1.0)
+        size = curvature(form)[alone]
+        tau[alone] = 1e8 / np.where(size > 0, size, 1.0)
     return tau, tuple(sigma)
+
+
+def curvature(form: StandardForm) -> Array:
+    """Trace of the Hessian of every device's quadratic part: no less than its largest eigenvalue, and cheaper."""
+    return np.asarray(np.einsum("ijj->i", form.quadratic.quadratic()[0]))
 
 
 @dataclass(slots=True)
