@@ -5,12 +5,14 @@ Nothing rests on trust in them: they are proposals to a stopping test.  Importin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 
 from .cluster_flow import ClusterFlow, Conditions, cluster_flow
-from .linear_maps import Array
+from .laplacian_factor import LaplacianPattern, thin_pattern
+from .linear_maps import Array, EdgeDifference
 from .norm_network import Groups, NormNetwork, group
 from .polish import polish
 from .standard_form import Point, StandardForm
@@ -24,11 +26,12 @@ ROOM = 0.9
 EARLIEST = 40
 # Newton's method is given so many products with the Hessian at a time.
 PRODUCTS = 40
-# Polish and flows may cost this share of the iterations so far, and a first try; more once a flow was found to fit.
+# Polish and flows may each cost this share of the iterations so far, and a first try; flows more once one was found to
+# fit.
 WORK_SHARE, FITTING_SHARE = 0.2, 1.0
 FIRST_WORK = 5.0
-# A flow is looked for once the number of groups has changed by no more than this share since the last time: the second
-# one where the solver's own flows are feasible, so that there is no haste.
+# Without a factor, a flow is looked for once the number of groups has changed by no more than this share since the last
+# time: the second one where the solver's own flows are feasible, so that there is no haste.
 SAME, SAME_IF_FEASIBLE = 1e-2, 2e-3
 # Where it was not found, the next try is after this many times the iterations, and may take as many times the passes.
 PATIENCE = 1.5
@@ -57,8 +60,8 @@ class ClusterCandidates:
         self.form, self.network = form, network
         self.conditions = Conditions.of(form)
         self.same = SAME if len(self.conditions.devices) else SAME_IF_FEASIBLE
-        self.work, self.share, self.last_count = 0.0, WORK_SHARE, 0
-        self.next_flow, self.passes = 0.0, FLOW_PASSES
+        self.polish_work, self.flow_work, self.flow_share = 0.0, 0.0, WORK_SHARE
+        self.last_count, self.next_flow, self.passes = 0, 0.0, FLOW_PASSES
 
     @classmethod
     def of(cls, form: StandardForm) -> ClusterCandidates | None:
@@ -68,7 +71,7 @@ class ClusterCandidates:
 
     def __call__(self, point: Point, iteration: int) -> Iterator[Point]:
         """Points that may be better than the solver's."""
-        if iteration < EARLIEST or not self._affordable(iteration) or not point.U:
+        if iteration < EARLIEST or not point.U or not self._may_polish(iteration):
             return
         U = point.U[0]
         lengths = self.network.lengths(point.W)
@@ -76,24 +79,39 @@ class ClusterCandidates:
         most = float(lengths[size <= ROOM * self.network.capacity].max(initial=0.0))
         groups = group(self.network, lengths, most)
         reduced = self.network.contracted(groups)
-        if not self._affordable(iteration, 0.5 * PRODUCTS * self._product_work(reduced)):
+        if not self._may_polish(iteration, 0.5 * PRODUCTS * self._product_work(reduced)):
             return
         found, products = polish(reduced, groups.means(point.W), PRODUCTS)
-        self.work += OVERHEAD + products * self._product_work(reduced)
+        self.polish_work += OVERHEAD + products * self._product_work(reduced)
         W = found[groups.labels]
-        yield Point(W)
         settled = abs(groups.count - self.last_count) <= self.same * groups.count
         self.last_count = groups.count
         distinct = bool(reduced.lengths(found).all())  # the flow between groups has a direction
-        if settled and distinct and iteration >= self.next_flow:
+        if distinct and self._may_look_for_flow(iteration, settled):
             flow = self._flow(groups, reduced, found, U)
-            self.next_flow, self.share = PATIENCE * iteration, FITTING_SHARE if flow.fits else WORK_SHARE
+            self.flow_share = FITTING_SHARE if flow.fits else WORK_SHARE
+            if self.pattern is None or not flow.fits:
+                self.next_flow = PATIENCE * iteration
             if not flow.fits:
                 self.passes = int(PATIENCE * self.passes)
-            yield Point(W, (flow.U,))
+            if flow.fits or self.pattern is None:  # what exact corrections leave is of no use
+                yield Point(W, (flow.U,))
+                return
+        yield Point(W)
 
-    def _affordable(self, iteration: int, more: float = 0.0) -> bool:
-        return self.work + more <= self.share * iteration + FIRST_WORK
+    def _may_polish(self, iteration: int, more: float = 0.0) -> bool:
+        return self.polish_work + more <= WORK_SHARE * iteration + FIRST_WORK
+
+    def _may_look_for_flow(self, iteration: int, settled: bool) -> bool:
+        if self.flow_work > self.flow_share * iteration + FIRST_WORK:
+            return False
+        return iteration >= self.next_flow and (settled or self.pattern is not None)
+
+    @functools.cached_property
+    def pattern(self) -> LaplacianPattern | None:
+        """Of a network that is thin enough for factors."""
+        map = self.form.couplings[0].map
+        return thin_pattern(map) if isinstance(map, EdgeDifference) else None
 
     def _product_work(self, reduced: NormNetwork) -> float:
         """Passes that a product with the Hessian of the contracted problem costs."""
@@ -104,8 +122,8 @@ class ClusterCandidates:
         own = found - _newton_rest(reduced, found)
         demand = -self.form.quadratic.gradient(own[groups.labels])
         W = found[groups.labels]
-        flow = cluster_flow(self.network, groups, self.conditions, W, U, demand, self.passes)
-        self.work += OVERHEAD + flow.passes
+        flow = cluster_flow(self.network, groups, self.conditions, W, U, demand, self.passes, self.pattern)
+        self.flow_work += OVERHEAD + flow.passes
         return flow
 
 

@@ -4,7 +4,8 @@ Between groups the flow is the gradient of the penalty, ``cap_e n_e`` with n_e t
 Inside a group any flow within the capacities will do that brings every device what its loss asks for,
 ``(D^T U)_i = -grad_i``.
 It is found from the solver's own by Laplacian systems, in which edges with little room left conduct little, and by
-pulling back what exceeds its capacity, in turn.  Importing this module imports numba.
+pulling back what exceeds its capacity, in turn.  Systems of thin graphs are factored.  Importing this module imports
+numba.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .flow_corrections import INSIDE, clip, correct, divergence, largest_share
+from .flow_corrections import INSIDE, clip, correct, correct_exactly, divergence, largest_share
+from .laplacian_factor import LaplacianPattern
 from .linear_maps import Array
 from .norm_network import Groups, NormNetwork
 from .polish import inner
@@ -33,6 +35,8 @@ REFINEMENTS, PASSES = 8, 200
 NOTHING = 16 * float(np.finfo(float).eps)
 # A flow fits if what exceeds the capacities is rounding; there is no hope if it does not shrink fast.
 ROUNDING, HOPELESS, SHRINKING = 1e-11, 1.0, 0.3
+# Exact corrections are what they are; there is no hope beyond this excess.
+HOPELESS_IF_EXACT = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +45,7 @@ class ClusterFlow:
 
     U: Array
     fits: bool
-    passes: int
+    passes: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,8 @@ def cluster_flow(
     W: Array,
     U: Array,
     demand: Array,
-    limit: int,
+    limit: float,
+    pattern: LaplacianPattern | None = None,
 ) -> ClusterFlow:
     """Look for a flow that brings every device its demand.
 
@@ -84,8 +89,10 @@ def cluster_flow(
         Flows to start from.
     demand : array (n, dim)
         What ``D^T U`` should be.
-    limit : int
+    limit : float
         Most passes over the edges.
+    pattern : LaplacianPattern, optional
+        Of a thin network, whose systems are factored then.
     """
     between = groups.between
     inside = np.ones(len(U), dtype=bool)
@@ -102,12 +109,17 @@ def cluster_flow(
     clip(flow, capacity)
     size = float(np.sqrt(inner(demand, demand)))
     every = Conditions(np.empty(0, dtype=np.int64), np.empty((0, *network.H.shape[1:])))
-    passes, fits, last = 0, False, HOPELESS / SHRINKING
+    passes, fits = 0.0, False
+    last = (HOPELESS if pattern is None else HOPELESS_IF_EXACT) / SHRINKING
     for _ in range(ROUNDS):
-        used, _, left = correct(
-            flow, tail, head, capacity, target, every.devices, every.projections, LEFT * size, limit - passes
-        )
-        passes += int(used)
+        if pattern is None:
+            rest = max(int(limit - passes), 1)
+            used, _, left = correct(
+                flow, tail, head, capacity, target, every.devices, every.projections, LEFT * size, rest
+            )
+        else:
+            used, left = correct_exactly(pattern, edges, flow, capacity, target)
+        passes += used
         excess = largest_share(flow, capacity) - 1.0
         fits = bool(excess <= ROUNDING)
         if (fits and left <= LEFT * size) or passes >= limit or excess > max(SHRINKING * last, ROUNDING):

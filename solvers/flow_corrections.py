@@ -1,4 +1,7 @@
-"""Least corrections of flows on edges with capacities, by conjugate gradients.  Importing this module imports numba."""
+"""Least corrections of flows on edges with capacities, by conjugate gradients or by a factor.
+
+Importing this module imports numba.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .laplacian_factor import LaplacianPattern
 from .linear_maps import Array
 from .polish import combine, inner
 
-__all__ = ["INSIDE", "clip", "correct", "divergence", "largest_share"]
+__all__ = ["INSIDE", "clip", "correct", "correct_exactly", "divergence", "largest_share"]
 
 IntArray = NDArray[np.int64]
 
 # Share of its capacity that a full edge still conducts along its flow as if it had.
 LEAST_ROOM = 1e-4
+# A small conductance of every device to ground, relative to its own, makes Laplacians regular.
+GROUND = 1e-12
 # Conjugate gradients stop at this share of what was unmet.
 ROUND_SHARE = 1e-3
+# A pass costs as much as so many multiplications of a factor for each number on an edge.
+PASS_WORK = 16.0
 # A hair less than one: what is pulled back into its capacity stays there after rounding.
 INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
 
@@ -156,3 +164,41 @@ def correct(
         for k in range(dim):
             U[e, k] += part[k]
     return passes, before, np.sqrt(inner(R, R))
+
+
+def correct_exactly(
+    pattern: LaplacianPattern, edges: IntArray, flow: Array, capacity: Array, target: Array
+) -> tuple[float, float]:
+    """``U += C D x`` on some edges of a graph, with ``D^T C D x = target - D^T U``, by a factor.
+
+    The conductances ``c_e = cap_e (1 - ||u_e|| / cap_e)^2`` leave nearly full edges as they are.  Targets must add up
+    to zero over connected devices.  Returns what that costs in passes over the graph's edges, and the residual.
+    """
+    tail, head, n = pattern.tail[edges], pattern.head[edges], pattern.n_nodes
+    room, ground = _room(flow, tail, head, capacity, n)
+    conductance = np.zeros(len(pattern.tail))
+    conductance[edges] = room
+    potential = pattern.factor(ground, conductance).solve(target - divergence(flow, tail, head, n))
+    _move(flow, tail, head, room, potential)
+    left = target - divergence(flow, tail, head, n)
+    return pattern.work / (PASS_WORK * flow.shape[1] * len(conductance)) + 2.0, float(np.sqrt(inner(left, left)))
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _room(U: Array, tail: IntArray, head: IntArray, capacity: Array, n: int) -> tuple[Array, Array]:
+    """Conductances of edges, and those of devices to ground."""
+    room, degree = np.empty(len(U)), np.zeros(n)
+    for e in range(len(U)):
+        room[e] = capacity[e] * max(1.0 - _share(U, capacity, e), LEAST_ROOM) ** 2
+        degree[tail[e]] += room[e]
+        degree[head[e]] += room[e]
+    for i in range(n):
+        degree[i] = GROUND * degree[i] if degree[i] > 0.0 else 1.0
+    return room, degree
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _move(U: Array, tail: IntArray, head: IntArray, room: Array, potential: Array) -> None:
+    for e in range(len(U)):
+        for k in range(U.shape[1]):
+            U[e, k] += room[e] * (potential[head[e], k] - potential[tail[e], k])

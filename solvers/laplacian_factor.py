@@ -7,25 +7,21 @@ DOI 10.1137/1.9780898718881, with its symbolic part done once per graph.  Import
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import spilu
 
-from .linear_maps import Array, IntArray
+from .linear_maps import Array, EdgeDifference, IntArray
+from .triangular_solves import Index, solve, substitute
 
-__all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap", "substitute"]
-
-Index = NDArray[np.uint32]
-"""Rows and columns of sparse matrices: compiled loops need not look for negative indices, and little memory."""
+__all__ = ["LaplacianFactor", "LaplacianPattern", "factor_is_cheap", "substitute", "thin_pattern"]
 
 # Multiplications that a factor with the bandwidth of a reverse Cuthill-McKee order would take, at most.
 BANDED_WORK = 2e9
-# So many right-hand sides are solved two by two, more all at once, which loads the factor once.
-NARROW = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +35,6 @@ class LaplacianFactor:
 
     def solve(self, B: Array) -> Array:
         """Solution X (n_nodes, dim) for right-hand sides B of that shape."""
-        solve = _solve_pairs if B.shape[1] <= NARROW else _solve_rows
         return np.asarray(solve(np.ascontiguousarray(B), self.order, self.start, self.rows, self.values))
 
 
@@ -67,6 +62,11 @@ class LaplacianPattern:
         counts = np.bincount(self._row_columns, minlength=n_nodes) + 1
         self.start = np.concatenate([[0], np.cumsum(counts)])
 
+    @property
+    def work(self) -> float:
+        """Multiplications that a factor takes, about."""
+        return 0.5 * float((np.diff(self.start) ** 2.0).sum())
+
     def factor(self, shift: Array, conductance: Array) -> LaplacianFactor:
         """Factor of ``diag(shift) + D^T diag(conductance) D``, with shift (n_nodes,) > 0 and conductance >= 0."""
         diagonal = shift + np.bincount(self.tail, conductance, self.n_nodes)
@@ -81,6 +81,17 @@ class LaplacianPattern:
             self.start,
         )
         return LaplacianFactor(self.order, self.start, rows, values)
+
+
+_PATTERNS: WeakKeyDictionary[EdgeDifference, LaplacianPattern | None] = WeakKeyDictionary()
+
+
+def thin_pattern(map: EdgeDifference) -> LaplacianPattern | None:
+    """The pattern of a graph that is thin enough, found once for every map."""
+    if map not in _PATTERNS:
+        thin = factor_is_cheap(map.tail, map.head, map.n_nodes)
+        _PATTERNS[map] = LaplacianPattern(map.tail, map.head, map.n_nodes) if thin else None
+    return _PATTERNS[map]
 
 
 def _minimum_degree(tail: IntArray, head: IntArray, n_nodes: int) -> IntArray:
@@ -202,69 +213,3 @@ def _factorise(
         rows[fill[k]] = k
         fill[k] += 1
     return rows, values
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _solve_pairs(B: Array, order: IntArray, start: IntArray, rows: Index, values: Array) -> Array:
-    n, dim = B.shape
-    out, pairs = np.empty_like(B), np.zeros((1, n, 2))
-    for first in range(0, dim, 2):
-        for i in range(n):
-            for k in range(first, min(first + 2, dim)):
-                pairs[0, i, k - first] = B[order[i], k]
-        substitute(pairs, start, rows, values)
-        for i in range(n):
-            for k in range(first, min(first + 2, dim)):
-                out[order[i], k] = pairs[0, i, k - first]
-    return out
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _solve_rows(B: Array, order: IntArray, start: IntArray, rows: Index, values: Array) -> Array:
-    n, dim = B.shape
-    out, X = np.empty_like(B), np.empty_like(B)
-    for i in range(n):
-        for k in range(dim):
-            X[i, k] = B[order[i], k]
-    for j in range(n):
-        scale = 1.0 / values[start[j]]
-        for k in range(dim):
-            X[j, k] *= scale
-        for p in range(start[j] + 1, start[j + 1]):
-            i, entry = rows[p], values[p]
-            for k in range(dim):
-                X[i, k] -= entry * X[j, k]
-    for j in range(n - 1, -1, -1):
-        for p in range(start[j] + 1, start[j + 1]):
-            i, entry = rows[p], values[p]
-            for k in range(dim):
-                X[j, k] -= entry * X[i, k]
-        scale = 1.0 / values[start[j]]
-        for k in range(dim):
-            X[j, k] *= scale
-            out[order[j], k] = X[j, k]
-    return out
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def substitute(pairs: Array, start: IntArray, rows: Index, values: Array) -> None:
-    """Overwrite every pair of columns (n_nodes, 2) by its solution: two at once is what registers hold."""
-    n = pairs.shape[1]
-    for k in range(len(pairs)):
-        X = pairs[k]
-        for j in range(n):
-            scale = 1.0 / values[start[j]]
-            a, b = scale * X[j, 0], scale * X[j, 1]
-            X[j, 0], X[j, 1] = a, b
-            for p in range(start[j] + 1, start[j + 1]):
-                i, entry = rows[p], values[p]
-                X[i, 0] -= entry * a
-                X[i, 1] -= entry * b
-        for j in range(n - 1, -1, -1):
-            a, b = X[j, 0], X[j, 1]
-            for p in range(start[j] + 1, start[j + 1]):
-                i, entry = rows[p], values[p]
-                a -= entry * X[i, 0]
-                b -= entry * X[i, 1]
-            scale = 1.0 / values[start[j]]
-            X[j, 0], X[j, 1] = scale * a, scale * b

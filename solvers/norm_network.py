@@ -60,11 +60,12 @@ class NormNetwork:
     def contracted(self, groups: Groups) -> NormNetwork:
         """The problem of the groups: parallel edges are put together, and those inside a group vanish."""
         k, labels = groups.count, groups.labels
-        ends = np.sort(labels[np.stack([self.tail, self.head])[:, groups.between]], axis=0)
-        keys, position = np.unique(ends[0] * k + ends[1], return_inverse=True)
-        capacity = np.bincount(position, self.capacity[groups.between], len(keys)).astype(float)
+        ends = labels[self.tail[groups.between]], labels[self.head[groups.between]]
+        between = self.capacity[groups.between], (np.minimum(*ends), np.maximum(*ends))
+        links = sparse.coo_array(between, shape=(k, k)).tocsr()  # sums parallel ones
+        tail = np.repeat(np.arange(k), np.diff(links.indptr))
         H = groups.sums(self.H.reshape(len(labels), -1)).reshape(k, *self.H.shape[1:])
-        return NormNetwork(keys // k, keys % k, capacity, H, groups.sums(self.b))
+        return NormNetwork(tail, links.indices.astype(np.int64), links.data, H, groups.sums(self.b))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from .linear_maps import EdgeDifference
 from .standard_form import Array, Duals, StandardForm, dot
 
 if TYPE_CHECKING:
-    from .laplacian_factor import LaplacianFactor
+    from .laplacian_factor import LaplacianFactor, LaplacianPattern
 
 __all__ = ["RowSystem", "isotropic_curvature"]
 
@@ -45,15 +45,20 @@ class RowSystem(ABC):
     @staticmethod
     def of(form: StandardForm) -> RowSystem:
         """The cheapest that fits the form."""
-        from .laplacian_factor import factor_is_cheap
+        from .laplacian_factor import LaplacianPattern, factor_is_cheap, thin_pattern
 
         curvature = isotropic_curvature(form)
         maps = [term.map for term in form.terms]
         edges = [map for map in maps if isinstance(map, EdgeDifference)]
         if curvature is not None and len(edges) == len(maps):
-            tail, head = (np.concatenate([np.empty(0, np.int64), *(map.ends[k] for map in edges)]) for k in (0, 1))
-            if factor_is_cheap(tail, head, form.n_nodes):
-                return _ScalarSystem(form, curvature)
+            if len(edges) == 1:
+                pattern = thin_pattern(edges[0])
+            else:
+                tail, head = (np.concatenate([np.empty(0, np.int64), *(map.ends[k] for map in edges)]) for k in (0, 1))
+                thin = factor_is_cheap(tail, head, form.n_nodes)
+                pattern = LaplacianPattern(tail, head, form.n_nodes) if thin else None
+            if pattern is not None:
+                return _ScalarSystem(form, curvature, pattern)
         return _DirectSystem(form) if form.n_nodes * form.dim <= DIRECT_LIMIT else _IterativeSystem(form)
 
     def set_penalties(self, penalties: Duals) -> None:
@@ -75,14 +80,9 @@ class _ScalarSystem(RowSystem):
 
     factor: LaplacianFactor
 
-    def __init__(self, form: StandardForm, curvature: Array) -> None:
-        from .laplacian_factor import LaplacianPattern
-
+    def __init__(self, form: StandardForm, curvature: Array, pattern: LaplacianPattern) -> None:
         super().__init__(form)
-        self.curvature = curvature
-        none = np.empty(0, np.int64)
-        tail, head = (np.concatenate([none, *(term.map.ends[k] for term in form.terms)]) for k in (0, 1))
-        self.pattern = LaplacianPattern(tail, head, form.n_nodes)
+        self.curvature, self.pattern = curvature, pattern
         self.shift = np.zeros(form.n_nodes)
 
     def _prepare(self) -> None:

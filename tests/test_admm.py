@@ -13,7 +13,8 @@ from gtvmin.registry import make_solver
 from gtvmin.solvers.admm import first_penalties
 from gtvmin.solvers.admm_rows import RowStep
 from gtvmin.solvers.extrapolation import Trail
-from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap
+from gtvmin.solvers.laplacian_factor import LaplacianPattern, factor_is_cheap, thin_pattern
+from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.quadratic_systems import RowSystem
 from gtvmin.solvers.standard_form import Point
 
@@ -44,6 +45,10 @@ def test_thin_graphs_are_factored_and_random_ones_are_not() -> None:
     assert factor_is_cheap(*ends(nx.path_graph(30_000)))
     assert factor_is_cheap(*ends(nx.grid_2d_graph(60, 60)))
     assert not factor_is_cheap(*ends(nx.gnm_random_graph(4000, 20_000, seed=1)))
+    assert thin_pattern(EdgeDifference(*ends(nx.gnm_random_graph(4000, 20_000, seed=1)), 2)) is None
+    map = EdgeDifference(*ends(nx.grid_2d_graph(5, 5)), 2)
+    assert thin_pattern(map) is not None
+    assert thin_pattern(map) is thin_pattern(map)
 
 
 def test_admm_takes_the_step_of_the_book() -> None:

@@ -13,6 +13,7 @@ from gtvmin.monitor import GapMonitor
 from gtvmin.registry import make_solver
 from gtvmin.solvers.cluster_candidates import ClusterCandidates
 from gtvmin.solvers.cluster_flow import Conditions, cluster_flow
+from gtvmin.solvers.laplacian_factor import LaplacianPattern
 from gtvmin.solvers.norm_network import NormNetwork, group
 from gtvmin.solvers.polish import polish
 from gtvmin.solvers.standard_form import Point
@@ -39,8 +40,8 @@ def network_of(problem: gtv.GTVMin) -> NormNetwork:
     return network
 
 
-def solved_by_clusters(problem: gtv.GTVMin, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Parameters and flows for the clusters of W, from flows that are zero."""
+def solved_by_clusters(problem: gtv.GTVMin, W: np.ndarray, exact: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Parameters and flows for the clusters of W, from flows that are zero; with factors or without."""
     form, network = problem.lowered.solver_form, network_of(problem)
     groups = group(network, network.lengths(W), 1e-3)
     found, _ = polish(network.contracted(groups), groups.means(W), 100)
@@ -53,15 +54,17 @@ def solved_by_clusters(problem: gtv.GTVMin, W: np.ndarray) -> tuple[np.ndarray, 
         np.zeros((form.n_edges, form.dim)),
         -form.quadratic.gradient(polished),
         1000,
+        LaplacianPattern(network.tail, network.head, form.n_nodes) if exact else None,
     )
     return polished, flow.U, flow.fits
 
 
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("labelled", "rows"), [(8, 6), (3, 6), (8, 1)], ids=["all", "some", "one row each"])
-def test_the_right_clusters_give_the_solution_and_its_proof(labelled: int, rows: int) -> None:
+def test_the_right_clusters_give_the_solution_and_its_proof(labelled: int, rows: int, exact: bool) -> None:
     problem = two_communities(labelled, rows)
     reference = problem.solve(method="cvxpy", gap=1e-6)
-    W, U, fits = solved_by_clusters(problem, reference.weights)
+    W, U, fits = solved_by_clusters(problem, reference.weights, exact)
     form = problem.lowered.solver_form
     assert fits
     assert form.objective(W) <= reference.objective + 1e-12
@@ -70,13 +73,14 @@ def test_the_right_clusters_give_the_solution_and_its_proof(labelled: int, rows:
     assert gtv.certify(problem, W, U, rigorous=True).relative_gap <= 1e-9
 
 
-def test_the_wrong_clusters_are_not_proved() -> None:
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_wrong_clusters_are_not_proved(exact: bool) -> None:
     problem = two_communities(8)
     form = problem.lowered.solver_form
     apart = problem.solve(method="cvxpy", gap=1e-6)
     assert np.ptp(apart.weights, axis=0).max() > 0.5  # two clusters
     together = np.tile(apart.weights.mean(axis=0), (16, 1))
-    W, U, fits = solved_by_clusters(problem, together)
+    W, U, fits = solved_by_clusters(problem, together, exact)
     assert not fits
     assert dual_value(form, (U,)) <= apart.objective + 1e-9
     assert form.objective(W) > apart.objective * 1.001
