@@ -62,9 +62,9 @@ class LocalModels(BlockFunction):
         return lambda V: multiply_blocks(matrix, V, offset)
 
 
-def model_form(form: StandardForm, W: Array, H: Array) -> StandardForm:
+def model_form(form: StandardForm, W: Array, H: Array, gradient: Array) -> StandardForm:
     """The form with every loss replaced by its tangent at W plus the quadratic function with curvature H there."""
     from .operators import multiply_blocks
 
-    models = LocalModels(H, multiply_blocks(H, W, -form.local.gradient(W)))
+    models = LocalModels(H, multiply_blocks(H, W, -gradient))
     return StandardForm(form.n_nodes, form.dim, models, form.couplings, (), models)

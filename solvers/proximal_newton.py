@@ -16,7 +16,7 @@ from .adaptive_primal_dual import AdaptivePrimalDual
 from .common_minima import common_minima
 from .driver import starting_arrays
 from .local_models import model_form
-from .smooth_duals import hessians, reachable_duals
+from .smooth_duals import Expansion, reachable_duals
 from .standard_form import Array, Duals, Point, StandardForm
 
 if TYPE_CHECKING:
@@ -114,12 +114,13 @@ class ProximalNewton:
     def step(self, form: StandardForm, state: ProximalNewtonState) -> ProximalNewtonState:
         """Solve one model roughly and move its centre."""
         d = form.dim
-        H = hessians(form, state.W, majorant=state.cautious)
+        losses = Expansion.at(form, state.W, majorant=state.cautious)
+        H = losses.hessians()
         curvature = np.einsum("ijj->i", H) / d
         mean = float(curvature.mean()) or 1.0
         at_least = np.where(curvature > 0, np.maximum(curvature, LEAST_CURVATURE * mean), mean)
         H[:, range(d), range(d)] += RIDGE * at_least[:, None]
-        model = model_form(form, state.W, H)
+        model = model_form(form, state.W, H, losses.gradient)
         inner = AdaptivePrimalDual()
         method = inner.init(model, Point(state.W, (state.U,)))
         for _ in range(state.inner):
@@ -170,7 +171,8 @@ class ProximalNewton:
 
     def _move(self, form: StandardForm, state: ProximalNewtonState, points: list[Point]) -> None:
         """The next centre: the lowest of the points, or one on the way to it."""
-        objective, W = min(((form.objective(point.W), point.W) for point in points), key=lambda pair: pair[0])
+        distinct = {id(point.W): point.W for point in points}.values()
+        objective, W = min(((form.objective(W), W) for W in distinct), key=lambda pair: pair[0])
         state.cautious = False
         for _ in range(HALVINGS):
             if objective < state.objective:

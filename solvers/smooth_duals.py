@@ -7,13 +7,15 @@ finds them for all devices at once, from parameters that are nearly there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .linear_maps import Array, NodeRows
 from .standard_form import Duals, StandardForm
 
-__all__ = ["gradient_duals", "hessians", "reachable_duals", "row_duals"]
+__all__ = ["Expansion", "gradient_duals", "hessians", "reachable_duals", "row_duals"]
 
 ROUNDS = 8
 HALVINGS = 5
@@ -31,17 +33,54 @@ REFINEMENTS = 2
 SHRINKING = (0.7, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Losses to second order around parameters: their gradients (n_nodes, dim), and per term slopes and curvatures.
+
+    ``quadratic`` is the gradient of the quadratic part alone.
+    """
+
+    form: StandardForm
+    quadratic: Array
+    gradient: Array
+    slopes: tuple[Array, ...]
+    bends: tuple[Array, ...]
+
+    @classmethod
+    def at(cls, form: StandardForm, W: Array, *, majorant: bool = False) -> Expansion:
+        """Second derivatives, or curvatures of quadratic functions above the losses."""
+        quadratic = form.quadratic.gradient(W)
+        gradient, slopes, bends = quadratic, [], []
+        for term in form.rows:
+            if not isinstance(term.map, NodeRows):
+                raise TypeError(f"rows of {type(term.map).__name__} have no second derivatives here")
+            rows = term.map.apply(W)
+            slopes.append(term.function.gradient(rows))
+            bends.append((term.function.majorant if majorant else term.function.second_derivative)(rows))
+            gradient = gradient + term.map.adjoint(slopes[-1])
+        return cls(form, quadratic, gradient, tuple(slopes), tuple(bends))
+
+    def hessians(self) -> Array:
+        """Second derivatives of every device's loss, (n_nodes, dim, dim)."""
+        from .newton_systems import add_weighted_squares
+
+        H = self.form.quadratic.quadratic()[0].copy()
+        for term, bend in zip(self.form.rows, self.bends, strict=True):
+            assert isinstance(term.map, NodeRows)
+            add_weighted_squares(H, term.map.owner, term.map.X, bend[:, 0])
+        return H
+
+    def slopes_after(self, move: Array) -> Duals:
+        """Slopes at ``W - move`` by their linear model: where it is a Newton step, they meet the linear conditions."""
+        return tuple(
+            slope - bend * term.map.apply(move)
+            for term, slope, bend in zip(self.form.rows, self.slopes, self.bends, strict=True)
+        )
+
+
 def hessians(form: StandardForm, W: Array, *, majorant: bool = False) -> Array:
     """Second derivatives of the devices' losses, or of quadratic functions above them, shape (n_nodes, dim, dim)."""
-    from .newton_systems import add_weighted_squares
-
-    H = form.quadratic.quadratic()[0].copy()
-    for term in form.rows:
-        if not isinstance(term.map, NodeRows):
-            raise TypeError(f"rows of {type(term.map).__name__} have no second derivatives here")
-        bend = (term.function.majorant if majorant else term.function.second_derivative)(term.map.apply(W))
-        add_weighted_squares(H, term.map.owner, term.map.X, bend[:, 0])
-    return H
+    return Expansion.at(form, W, majorant=majorant).hessians()
 
 
 def row_duals(form: StandardForm, W: Array, U: Duals) -> Duals | None:
@@ -89,39 +128,54 @@ def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple
         return duals, found
     S = _net(form, U)
     size = _throughput(form, U) + np.abs(S).max(axis=1)
+    sizes = [term.map.sizes()[0] for term in form.rows]
     owners = np.unique(np.concatenate([term.map.ends[0] for term in form.rows]))
     found[owners] = False
-    value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
+    value: Array | None = None
+    system: _Blocks | None = None
     for _ in range(ROUNDS):
-        residual = form.local.gradient(W) - S
-        H = hessians(form, W)
-        move = _newton_move(H, residual)
+        losses = Expansion.at(form, W)
+        residual = losses.gradient - S
+        # what the last linear model missed, the last Hessians tell: no new ones are needed if that is little
+        if system is not None and found[owners].all() and system.decrease(residual) <= slack:
+            break
+        system = _Blocks(losses.hessians())
+        move = system.solve(residual)
         decrease = np.einsum("ij,ij->i", residual, move)
-        left = np.abs(residual - np.matmul(H, move[:, :, None])[:, :, 0]).max(axis=1)
-        trial_duals = _linear_model(form, W, move)
-        through = size + np.abs(form.quadratic.gradient(W)).max(axis=1)
-        for term, dual in zip(form.rows, trial_duals, strict=True):
-            slopes = term.map.sizes()[0] * np.abs(dual[:, 0])
-            through += np.bincount(term.map.ends[0], slopes, form.n_nodes)
-        balanced = left <= BALANCE * through
+        trial_duals = losses.slopes_after(move)
+        balanced = np.abs(system.left(residual, move)).max(axis=1)
+        through = size + np.abs(losses.quadratic).max(axis=1)
+        for term, dual, row_size in zip(form.rows, trial_duals, sizes, strict=True):
+            through += np.bincount(term.map.ends[0], row_size * np.abs(dual[:, 0]), form.n_nodes)
+        balanced = balanced <= BALANCE * through
         for term, dual in zip(form.rows, trial_duals, strict=True):
             balanced[term.map.ends[0][term.function.dual_gauge(dual) > 1.0]] = False
         for term, kept, dual in zip(form.rows, duals, trial_duals, strict=True):
             better = balanced[term.map.ends[0]]
             kept[better] = dual[better]
         found |= balanced
-        if balanced[owners].all() and decrease.sum() <= max(ACCURACY * np.abs(value).sum(), slack):
+        done = balanced[owners].all()
+        if done and decrease.sum() <= slack:
             break
-        length = np.ones(form.n_nodes)
-        for _ in range(HALVINGS):
-            trial = W - length[:, None] * move
-            there = form.local.value(trial) - np.einsum("ij,ij->i", S, trial)
-            poor = there > value - SUFFICIENT_DECREASE * length * decrease + ROUNDING * np.abs(value)
-            if not poor.any():
-                break
-            length[poor] *= 0.3
-        W, value = trial, there
+        if value is None:
+            value = form.local.value(W) - np.einsum("ij,ij->i", S, W)
+        if done and decrease.sum() <= ACCURACY * np.abs(value).sum():
+            break
+        W, value = _search(form, W, S, value, move, decrease)
     return duals, found
+
+
+def _search(form: StandardForm, W: Array, S: Array, value: Array, move: Array, decrease: Array) -> tuple[Array, Array]:
+    """Parameters of every device some way along its move, and the values of ``L_i(w) - <s_i, w>`` there."""
+    length = np.ones(form.n_nodes)
+    for _ in range(HALVINGS):
+        trial = W - length[:, None] * move
+        there = form.local.value(trial) - np.einsum("ij,ij->i", S, trial)
+        poor = there > value - SUFFICIENT_DECREASE * length * decrease + ROUNDING * np.abs(value)
+        if not poor.any():
+            break
+        length[poor] *= 0.3
+    return trial, there
 
 
 def gradient_duals(form: StandardForm, W: Array) -> Duals:
@@ -152,27 +206,35 @@ def _throughput(form: StandardForm, U: Duals) -> Array:
     return total
 
 
-def _linear_model(form: StandardForm, W: Array, move: Array) -> Duals:
-    """Slopes after a Newton step by their linear model, which meets the linear conditions exactly."""
-    duals = []
-    for term in form.rows:
-        rows = term.map.apply(W)
-        duals.append(term.function.gradient(rows) - term.function.second_derivative(rows) * term.map.apply(move))
-    return tuple(duals)
+class _Blocks:
+    """The Hessians of all devices and their factors; the ridge that flat directions need is refined away."""
 
+    def __init__(self, H: Array) -> None:
+        from .newton_systems import factor_blocks
 
-def _newton_move(H: Array, residual: Array) -> Array:
-    """``H_i^{-1} r_i``; the ridge that flat directions need is taken out again by refinement."""
-    from .newton_systems import factor_blocks, solve_blocks
+        self.H, d = H, H.shape[1]
+        trace = np.einsum("ijj->i", H)
+        self.factors = H.copy()
+        self.factors[:, range(d), range(d)] += np.where(trace > 0, RIDGE * trace, 1.0)[:, None]
+        factor_blocks(self.factors)
 
-    d = H.shape[1]
-    trace = np.einsum("ijj->i", H)
-    ridge = np.where(trace > 0, RIDGE * trace, 1.0)
-    factors = H.copy()
-    factors[:, range(d), range(d)] += ridge[:, None]
-    factor_blocks(factors)
-    move = solve_blocks(factors, residual)
-    for _ in range(REFINEMENTS):
-        left = residual - np.matmul(H, move[:, :, None])[:, :, 0]
-        move += solve_blocks(factors, left)
-    return np.asarray(move)
+    def left(self, residual: Array, move: Array) -> Array:
+        """``r_i - H_i m_i``."""
+        from .operators import multiply_blocks
+
+        return residual - multiply_blocks(self.H, move, np.zeros_like(move))
+
+    def solve(self, residual: Array) -> Array:
+        """``H_i^{-1} r_i``."""
+        from .newton_systems import solve_blocks
+
+        move = solve_blocks(self.factors, residual)
+        for _ in range(REFINEMENTS):
+            move += solve_blocks(self.factors, self.left(residual, move))
+        return np.asarray(move)
+
+    def decrease(self, residual: Array) -> float:
+        """About what a Newton step would lower the values by, if the Hessians hardly changed."""
+        from .newton_systems import solve_blocks
+
+        return float(np.einsum("ij,ij->", residual, solve_blocks(self.factors, residual)))

@@ -48,7 +48,7 @@ def test_models_touch_the_losses() -> None:
     form, rng = problem.lowered.form, np.random.default_rng(0)
     W, V, step = rng.normal(size=(9, 3)), rng.normal(size=(9, 3)), rng.uniform(0.1, 10.0, 9)
     H = hessians(form, W) + 0.1 * np.eye(3)
-    models = model_form(form, W, H).local
+    models = model_form(form, W, H, form.local.gradient(W)).local
     assert isinstance(models, LocalModels)
     np.testing.assert_allclose(models.gradient(W), form.local.gradient(W), atol=1e-12)
     h = 1e-3

@@ -42,7 +42,7 @@ def interval_arrays(
         "right": right,
         "curvature": np.asarray(curvature, dtype=float) / coefficient,
     }
-    full = {name: np.array(np.broadcast_to(np.asarray(part, dtype=float), (rows,))) for name, part in parts.items()}
+    full = {name: np.full(rows, part, dtype=float) for name, part in parts.items()}
     open_left, open_right = np.isinf(full["left"]), np.isinf(full["right"])
     full["low"][open_left], full["high"][open_right] = 0.0, 0.0
     full["left"][open_left] = np.where(open_right, 0.0, full["right"])[open_left]
