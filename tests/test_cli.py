@@ -14,50 +14,17 @@ from pathlib import Path
 import cvxpy as cp
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import gtvmin as gtv
-from gtvmin.cli import main
+from cli_project import BASE, DATA, KNN, invoke, rows, without
 from gtvmin.datasets import load_sacramento
-from gtvmin.penalties import HuberPenalty
 from gtvmin.solvers.driver import Record
 
-# Levels 0 and 3 of a and b, coupled by alpha |w_b - w_a|: w_a = alpha/2, w_b = 3 - alpha/2 for the loss (y - w)^2
-DATA = "site,y,x\na,0,1\nb,3,2\n"
-EDGES = "from,to\na,b\n"
 ALL_FILES = {"parameters.csv", "certificate.json", "problem.npz", "summary.json", "network.png", "convergence.png"}
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with data.csv and edges.csv, in which the command runs."""
-    monkeypatch.chdir(tmp_path)
-    Path("data.csv").write_text(DATA)
-    Path("edges.csv").write_text(EDGES)
-    return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(request, monkeypatch):
-    if "figures" not in request.fixturenames:
-        monkeypatch.setattr("gtvmin.cli.files.draw_figures", lambda *_: {})
-
-
-@pytest.fixture
-def figures():
-    """Asks for figures, which take most of the time of a small problem."""
-
-
-BASE = ("solve", "--data", "data.csv", "--node", "site", "--target", "y", "--edges", "edges.csv", "--alpha", "1")
-
-
-def rows(path):
-    with Path(path).open(newline="") as stream:
-        return list(csv.DictReader(stream))
+pytest_plugins = ["cli_fixtures"]
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 def summary(path="gtvmin-result"):
@@ -65,8 +32,6 @@ def summary(path="gtvmin-result"):
 
 
 # ------------------------------------------------------------------------------------------------ what is computed
-
-
 def test_two_devices_by_hand(folder, figures):
     result = invoke(*BASE)
     assert result.exit_code == 0, result.output
@@ -205,7 +170,6 @@ def test_labels_are_text(folder):
 
 # Near the pole a degree of longitude is short: by degrees A-C and B-D are nearest, on the globe A-B and C-D
 POLAR = "name,{0},{1},y\nA,80,0,1\nB,80,10,2\nC,82.5,0,3\nD,82.4,10,4\n"
-KNN = ("solve", "--data", "data.csv", "--node", "name", "--target", "y", "--knn", "1", "--alpha", "1")
 ON_THE_GLOBE, BY_DEGREES = {("A", "B"), ("C", "D")}, {("A", "C"), ("B", "D")}
 
 
@@ -247,8 +211,6 @@ def test_without_node_each_row_is_a_device(folder):
 
 
 # ---------------------------------------------------------------------------------------------------------- example
-
-
 def neighbours(points, k):
     """Edges and lengths in km of the union k-nearest-neighbour graph, by brute force."""
     latitude, longitude = np.radians(points).T
@@ -298,8 +260,6 @@ def test_options_of_an_example_can_be_changed(folder):
 
 
 # ------------------------------------------------------------------------------------------------------------ files
-
-
 def test_other_files_of_the_folder_are_left_alone(folder, figures):
     out = folder / "gtvmin-result"
     out.mkdir()
@@ -358,8 +318,6 @@ def test_names_with_dollars_and_foreign_letters_are_drawn(folder, figures):
 
 
 # ---------------------------------------------------------------------------------------------------- not certified
-
-
 def test_exit_code_1_when_not_certified(folder, figures):
     result = invoke(*BASE, "--max-iter", "1", "--method", "primal_dual")
     assert result.exit_code == 1
@@ -376,8 +334,6 @@ def test_quiet_prints_nothing(folder):
 
 
 # --------------------------------------------------------------------------------------------------------- progress
-
-
 def bar_text(monkeypatch, shown=True):
     from rich.console import Console
 
@@ -405,267 +361,7 @@ def test_no_bar_where_there_is_no_terminal(folder):
     assert invoke(*BASE).stderr == ""
 
 
-# ----------------------------------------------------------------------------------------------------------- errors
-
-
-def without(option):
-    """The base command without an option and its value."""
-    place = BASE.index(option)
-    return BASE[:place] + BASE[place + 2 :]
-
-
-USAGE = [
-    (without("--alpha"), ["missing --alpha NUMBER"]),
-    (without("--target"), ["missing --target COLUMN"]),
-    (without("--data"), ["missing --data FILE", "--example sacramento"]),
-    (without("--edges"), ["exactly one of --edges FILE and --knn K"]),
-    (without("--node"), ["--edges needs --node COLUMN"]),
-    ((*BASE, "--knn", "1"), ["exactly one of --edges FILE and --knn K"]),
-    ((*without("--edges"), "--knn", "1"), ["--knn needs --coordinates"]),
-    ((*without("--edges"), "--knn", "2", "--coordinates", "x,y"), ["'--knn'", "needs more than 2 devices"]),
-    ((*BASE, "--metric", "euclidean"), ["--metric is for --knn"]),
-    ((*BASE, "--edge-weights", "unit"), ["--edge-weights is for --knn"]),
-    ((*BASE, "--alpha", "nan"), ["'--alpha'", "not a finite number"]),
-    ((*BASE, "--alpha", "-1"), ["'--alpha'", "x>=0"]),
-    ((*BASE, "--gap", "0"), ["'--gap'", "x>0"]),
-    ((*BASE, "--loss", "ridge"), ["--loss ridge needs --ridge LAMBDA"]),
-    ((*BASE, "--loss", "squared_error", "--ridge", "1"), ["--ridge is for --loss ridge"]),
-    ((*BASE, "--no-intercept"), ["--features COLUMNS, or an intercept"]),
-    ((*BASE, "--features", "x,,x"), ["'--features'", "not a list of names"]),
-    ((*BASE, "--features", "x,x"), ["'--features'", "'x' is listed twice"]),
-    ((*BASE, "--features", "y"), ["'--features'", "'y' is the target as well"]),
-    ((*BASE, "--features", "cluster"), ["'--features'", "rename the column"]),
-    ((*BASE, "--features", "z"), ["'--features'", "no column 'z'", "site, y, x"]),
-    ((*BASE, "--features", "site"), ["'--features'", "data.csv, line 2, column 'site'", "'a' is not a finite number"]),
-    ((*without("--target"), "--target", "z"), ["'--target'", "no column 'z'"]),
-    ((*without("--node"), "--node", "z"), ["'--node'", "no column 'z'"]),
-    ((*BASE, "--describe", "z"), ["'--describe'", "no column 'z'"]),
-    ((*BASE, "--colour-by", "z"), ["'--colour-by'", "'z' is not one of intercept"]),
-    ((*BASE, "--method", "magic"), ["'--method'", "'magic' is unknown", "adaptive_primal_dual"]),
-    ((*BASE, "--method", "cvxpy", "--max-iter", "3"), ["--max-iter does not apply to --method cvxpy"]),
-    ((*BASE, "--out", "data.csv"), ["'--out'", "is a file"]),
-    ((*BASE, "--out", "data.csv/below"), ["'--out'", "cannot be made"]),
-    ((*without("--data"), "--data", "none.csv"), ["'--data'", "does not exist"]),
-    ((*BASE, "--example", "sacramento"), ["leave out --data or --example"]),
-    (("solve", "--example", "sacramento", "--knn", "3"), ["leave out --knn or --example"]),
-    (("certify", "data.csv"), ["give the parameters after the problem"]),
-    (("certify", "data.csv", "edges.csv"), ["data.csv is not a saved problem"]),
-    (("certify", "."), ["is not a result of gtvmin solve: it has no problem.npz"]),
-    (("certify", ".", "edges.csv"), ["give either a folder, or"]),
-]
-
-
-@pytest.mark.parametrize(("arguments", "messages"), USAGE, ids=lambda value: " ".join(value[-2:]))
-def test_unusable_options_are_named(folder, arguments, messages):
-    check_refusal(invoke(*arguments), messages)
-    assert not Path("gtvmin-result").exists()
-
-
-def test_a_method_that_does_not_fit_is_named_with_those_that_do(folder):
-    check_refusal(invoke(*BASE, "--method", "linear_system"), ["'--method'", "needs", "adaptive_primal_dual"])
-
-
-def check_refusal(result, messages):
-    assert result.exit_code == 2, result.output
-    assert isinstance(result.exception, SystemExit)
-    text = " ".join(result.stderr.split())
-    for message in messages:
-        assert message in text
-    assert "Traceback" not in text
-
-
-DATA_FILES = [
-    ("site,y\na,1\nb,\n", ["'--target'", "data.csv, line 3, column 'y': the cell is empty"]),
-    ("site,y\na,1\nb,nan\n", ["line 3, column 'y': 'nan' is not a finite number"]),
-    ("site,y\na,-inf\nb,1\n", ["line 2, column 'y': '-inf' is not a finite number"]),
-    ('site,y\na,"1,5"\nb,1\n', ["line 2, column 'y': '1,5' is not a finite number"]),
-    ("site,y\n,1\nb,2\n", ["'--node'", "line 2, column 'site': the cell is empty"]),
-    ("site,y\na,1,7\nb,2\n", ["'--data'", "line 2: it has 3 cells, the header has 2"]),
-    ('site,y\n"a\nb",1\nb\n', ["line 4: it has 1 cells"]),
-    ('site,y\n"a,1\nb,2\n', ["'--data'", "line 3: a quoted cell does not end"]),
-    ("site,y\n", ["column names and no rows"]),
-    ("", ["is empty"]),
-    ("site,,y\na,1,1\n", ["line 1: column 2 has no name"]),
-    ("y,site,y\n1,a,1\n", ["line 1: two columns are named 'y'"]),
-    ("site,y\nA,1\nB,2\n", ["'--edges'", "none of the labels of edges.csv, such as 'a'", "which has 'A'"]),
-    (b"site,y\na,\xff\n", ["is not UTF-8 text (byte 9)"]),
-]
-
-
-@pytest.mark.parametrize(("content", "messages"), DATA_FILES)
-def test_unusable_data_is_located(folder, content, messages):
-    Path("data.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    check_refusal(invoke(*BASE), messages)
-
-
-EDGE_FILES = [
-    ("from,to\na,a\n", ["edges.csv, line 2: edge ('a', 'a') starts and ends at the same node"]),
-    ("from,to\na,b\n\nb,a\n", ["line 4: edge ('b', 'a') is in line 2 already"]),
-    ("from,to,weight\na,b,0\n", ["line 2, column 'weight': the weight 0 is not > 0"]),
-    ("from,to,w\na,b,-1\n", ["line 2, column 'w': the weight -1 is not > 0"]),
-    ("from,to,w\na,b,\n", ["line 2, column 'w': the cell is empty"]),
-    ("from,to\na,\n", ["line 2, column 'to': the cell is empty"]),
-    ("0,1,2\n1,2,3\n", ["line 1: '0,1,2' may be an edge or column names", "the line 'source,target,weight' above"]),
-    ("a,b\nb,c\n", ["line 1: 'a,b' may be an edge or column names", "the line 'source,target' above", "in its place"]),
-    ("0,1\n1,2\n0,2\n", ["line 1: '0,1' may be an edge or column names"]),
-    ("a,b,0\nb,c,1\n", ["line 1, column 'weight': the weight 0 is not > 0"]),
-    ("a,b,1\nb,a,1\n", ["line 2: edge ('b', 'a') is in line 1 already"]),
-    ("from\na\n", ["has 1 columns, expected two"]),
-    ("from,weight\na,1\n", ["has one column besides the weight"]),
-    ("from,to,weight,colour\na,b,1,red\n", ["has 4 columns"]),
-]
-
-
-@pytest.mark.parametrize(("content", "messages"), EDGE_FILES)
-def test_unusable_edges_are_located(folder, content, messages):
-    Path("edges.csv").write_text(content)
-    check_refusal(invoke(*BASE), ["'--edges'", *messages])
-
-
-def test_constant_columns_cannot_be_standardised(folder):
-    Path("data.csv").write_text("site,y,x\na,1,4\nb,2,4\n")
-    check_refusal(invoke(*BASE, "--features", "x", "--standardise"), ["'--features'", "column 'x' is constant"])
-    Path("data.csv").write_text("site,y,x\na,1,4\nb,1,5\n")
-    check_refusal(invoke(*BASE, "--features", "x", "--standardise"), ["'--target'", "column 'y' is constant"])
-
-
-def test_a_device_has_one_position(folder):
-    Path("data.csv").write_text("name,p,q,y\nA,0,0,1\nB,1,1,1\nA,0,0.5,1\n")
-    messages = ["'--coordinates'", "data.csv, lines 2 and 4: node 'A' has two positions"]
-    check_refusal(invoke(*KNN, "--coordinates", "p,q"), messages)
-
-
-def test_coordinates_outside_the_globe_are_refused(folder):
-    Path("data.csv").write_text("name,lat,lon,y\nA,0,0,1\nB,91,1,1\n")
-    check_refusal(invoke(*KNN, "--coordinates", "lat,lon"), ["'--coordinates'", "'B' has latitude 91"])
-
-
-# ---------------------------------------------------------------------------------------------------------- certify
-
-
-@pytest.fixture
-def fused(folder):
-    """Levels 0 and 1 with alpha = 2: both devices at 1/2, objective 1/2."""
-    Path("data.csv").write_text("site,y\na,0\nb,1\n")
-    assert invoke(*BASE, "--alpha", "2", "--gap", "1e-9").exit_code == 0
-    return folder / "gtvmin-result"
-
-
-def change(path, old, new):
-    text = path.read_text()
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
-
-
-def test_a_result_is_certified_again(fused):
-    result = invoke("certify", fused)
-    assert result.exit_code == 0, result.output
-    assert "objective         0.5" in result.stdout
-    assert "certified: the relative gap" in result.stdout
-    assert invoke("certify", fused, "--gap", "1e-8").exit_code == 0
-
-
-def test_a_rigorous_bound_can_be_asked_for(fused):
-    result = invoke("certify", fused, "--rigorous")
-    assert result.exit_code == 0, result.output
-    assert "Certificate (theorem)" in result.stdout
-    assert "rounding 0.0e+00" in result.stdout
-    np.save("w.npy", [[0.5], [0.6]])
-    result = invoke("certify", fused / "problem.npz", "w.npy", "--rigorous")
-    assert result.exit_code == 1
-    assert "gap               1.100e-01" in result.stdout
-
-
-def test_a_rigorous_bound_that_cannot_be_had_says_why(folder):
-    net = gtv.FLNetwork.from_edges([("a", "b")])
-    problem = gtv.GTVMin(net, [gtv.SquaredDistance([1.0])] * 2, penalty=HuberPenalty(1.0), alpha=1.0)
-    problem.save("problem.npz")
-    np.save("w.npy", [[1.0], [1.0]])
-    assert invoke("certify", "problem.npz", "w.npy").exit_code == 0
-    check_refusal(invoke("certify", "problem.npz", "w.npy", "--rigorous"), ["'--rigorous'", "has no exact evaluation"])
-
-
-def test_an_edited_table_is_refused_with_a_gap_that_shows_it(fused):
-    a, b = (float(row["intercept"]) for row in rows(fused / "parameters.csv"))
-    assert a == pytest.approx(0.5, abs=1e-6)
-    change(fused / "parameters.csv", f"b,{b!r},", f"b,{b + 1e-3!r},")
-    result = invoke("certify", fused)
-    assert result.exit_code == 1
-    # 0.25 + 0.499^2 + 2 * 0.001 - 0.5 = 0.001001
-    assert "gap               1.001e-03" in result.stdout
-    assert "NOT certified: the relative gap 1.998e-03 is larger than 1e-06" in result.stdout
-    assert "parameters.csv differs from certificate.json, most at node 'b', parameter 1" in result.stdout
-    assert invoke("certify", fused, "--gap", "0.01").exit_code == 0
-
-
-def test_rows_may_be_in_any_order(fused):
-    lines = (fused / "parameters.csv").read_text().splitlines()
-    (fused / "parameters.csv").write_text("\n".join([lines[0], lines[2], lines[1]]))
-    assert invoke("certify", fused).exit_code == 0
-
-
-def test_parameters_are_stored_with_all_digits(fused):
-    stored = json.loads((fused / "certificate.json").read_text())["W"]
-    assert [[float(row["intercept"])] for row in rows(fused / "parameters.csv")] == stored
-
-
-@pytest.mark.parametrize("name", ["parameters.csv", "certificate.json", "weights.npy", "mine.csv"])
-def test_parameters_from_several_files(fused, name):
-    np.save(fused / "weights.npy", [[0.5], [0.5]])
-    (fused / "mine.csv").write_text("device,level\nb,0.5\na,0.5\n")
-    result = invoke("certify", fused / "problem.npz", fused / name)
-    assert result.exit_code == 0, result.output
-
-
-def test_wrong_parameters_from_elsewhere_are_refused(fused):
-    np.save(fused / "weights.npy", [[0.5], [0.6]])
-    result = invoke("certify", fused / "problem.npz", fused / "weights.npy")
-    assert result.exit_code == 1
-    # 0.25 + 0.16 + 0.2 - 0.5
-    assert "gap               1.100e-01" in result.stdout
-
-
-def test_a_problem_that_was_changed_is_refused(fused, folder):
-    other = gtv.load_problem(fused / "problem.npz").with_alpha(3.0)
-    other.save(fused / "problem.npz")
-    check_refusal(invoke("certify", fused), ["certificate.json belongs to another problem"])
-    files = (fused / "problem.npz", fused / "certificate.json")
-    check_refusal(invoke("certify", *files), ["certificate.json belongs to another problem"])
-
-
-@pytest.mark.parametrize("kept", [0, 10, 100, -10])
-def test_a_damaged_problem_is_refused(fused, kept):
-    content = (fused / "problem.npz").read_bytes()
-    (fused / "problem.npz").write_bytes(content[:kept])
-    check_refusal(invoke("certify", fused), ["problem.npz is not a saved problem"])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("w.csv", "node,w\na,1\n", "has no row for node 'b'"),
-        ("w.csv", "node,w\na,1\nb,1\nc,1\n", "line 4: 'c' is not a node of the problem"),
-        ("w.csv", "node,w\na,1\na,1\n", "line 3: node 'a' occurs in line 2 already"),
-        ("w.csv", "node,w\na,1\nb,nan\n", "line 3, column 'w': 'nan' is not a finite number"),
-        ("w.csv", "node\na\nb\n", "has the columns node: expected node labels and 1 parameters"),
-        ("w.npy", "no array", "w.npy"),
-        ("w.json", "{}", "is not a saved certificate"),
-        ("w.txt", "1", "not from '.txt'"),
-    ],
-)
-def test_unusable_parameters_are_refused(fused, name, content, message):
-    Path(name).write_text(content)
-    check_refusal(invoke("certify", fused / "problem.npz", name), [message])
-
-
-def test_parameters_of_the_wrong_shape_are_refused(fused):
-    np.save("w.npy", np.zeros((3, 1)))
-    check_refusal(invoke("certify", fused / "problem.npz", "w.npy"), ["shape (2, 1)"])
-
-
 # ----------------------------------------------------------------------------------------------------- other things
-
-
 def test_list_names_what_there_is():
     result = invoke("list")
     assert result.exit_code == 0, result.output

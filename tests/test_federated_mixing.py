@@ -1,4 +1,4 @@
-"""Mixing matrices, and algorithms that mix: decentralised gradient descent, gradient tracking, EXTRA, PD-SGD."""
+"""Algorithms that mix: decentralised gradient descent, gradient tracking, EXTRA, PD-SGD."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import sparse
 
 import gtvmin as gtv
 from federated_checks import affine_limit, assert_certified, assert_close, assert_consensus, planted
@@ -36,31 +33,14 @@ from gtvmin.solvers.federated.extra import Extra
 from gtvmin.solvers.federated.fed_avg import FedAvg
 from gtvmin.solvers.federated.fed_gd import FedGD
 from gtvmin.solvers.federated.gradient_tracking import GradientTracking
-from gtvmin.solvers.federated.mixing import Mixing
 from gtvmin.solvers.federated.pd_sgd import PDSGD
-from gtvmin.solvers.federated.random_matchings import RandomMatchings
 from gtvmin.solvers.federated.step_sizes import StepSizeWarning
 from gtvmin.solvers.standard_form import Point
+from mixing_matrices import START, lazy, metropolis
 
-START = Point(np.random.default_rng(1).normal(size=(N, DIM)))
 ATC = "adapt-then-combine"
 J = np.full((N, N), 1.0 / N)
 PROBLEMS = {"Q": problem_q, "L": problem_l}
-
-
-@cache
-def metropolis() -> np.ndarray:
-    """Written out from the edges."""
-    graph, M = network().to_networkx(), np.zeros((N, N))
-    for a, b in graph.edges:
-        i, j = NAMES.index(a), NAMES.index(b)
-        M[i, j] = M[j, i] = 1.0 / (1.0 + max(graph.degree(a), graph.degree(b)))
-    return M + np.diag(1.0 - M.sum(axis=1))
-
-
-@cache
-def lazy() -> np.ndarray:
-    return 0.5 * (np.eye(N) + metropolis())
 
 
 @cache
@@ -90,97 +70,7 @@ def stacked(problem: gtv.GTVMin, coupling: np.ndarray, scale: float = 1.0) -> np
     return W.reshape(N, DIM)
 
 
-# Mixing matrices
-
-
-def test_mixing_matrices_are_those_of_the_definitions() -> None:
-    form = form_of(problem_q())
-    assert np.allclose(Mixing.of(form, "metropolis").matrix.toarray(), metropolis(), atol=1e-15)
-    assert np.allclose(Mixing.of(form, "lazy").matrix.toarray(), lazy(), atol=1e-15)
-    given_one = Mixing.of(form, sparse.csr_array(metropolis()))
-    assert np.allclose(given_one.matrix.toarray(), metropolis(), atol=1e-15)
-    assert given_one.least_eigenvalue == pytest.approx(np.linalg.eigvalsh(metropolis())[0], abs=1e-12)
-    mixed = given_one.combine(START.W, START.W[given_one.source])
-    assert_close(mixed, metropolis() @ START.W, 1e-14)
-    assert_close(given_one.apply(START.W), metropolis() @ START.W, 1e-14)
-    tail, head, weight = given_one.pairs
-    assert np.allclose(metropolis()[tail, head], weight)
-
-
-@settings(max_examples=40, deadline=None)
-@given(n=st.integers(2, 12), density=st.floats(0.1, 1.0), seed=st.integers(0, 999))
-def test_metropolis_is_doubly_stochastic_on_any_network(n: int, density: float, seed: int) -> None:
-    graph = nx.gnp_random_graph(n, density, seed=seed)
-    net = gtv.FLNetwork.from_edges(list(graph.edges), nodes=range(n))
-    form = form_of(gtv.GTVMin(net, [gtv.SquaredDistance([0.0])] * n, penalty=gtv.SquaredNorm(), alpha=1.0))
-    M = Mixing.of(form, "metropolis").matrix.toarray()
-    assert (M >= 0).all()
-    assert np.array_equal(M, M.T)
-    assert np.allclose(M.sum(axis=0), 1.0, atol=1e-14)
-    assert np.linalg.eigvalsh(Mixing.of(form, "lazy").matrix.toarray())[0] > -1e-12
-    again = Mixing.of(form, M)
-    assert np.allclose(again.matrix.toarray(), M, atol=1e-15)
-
-
-def test_least_eigenvalue_of_a_large_network() -> None:
-    graph = nx.random_regular_graph(4, 400, seed=1)
-    net = gtv.FLNetwork.from_edges(list(graph.edges), nodes=range(400))
-    form = form_of(gtv.GTVMin(net, [gtv.SquaredDistance([0.0])] * 400, penalty=gtv.SquaredNorm(), alpha=1.0))
-    mixing = Mixing.of(form, "metropolis")
-    assert mixing.least_eigenvalue == pytest.approx(np.linalg.eigvalsh(mixing.matrix.toarray())[0], abs=1e-9)
-    assert (Mixing.of(form, mixing.matrix).matrix != mixing.matrix).nnz == 0
-    alone = Mixing.of(form, sparse.eye_array(400))  # nobody talks
-    assert len(alone.source) == 0
-    assert_close(alone.apply(np.ones((400, 1))), np.ones((400, 1)), 1e-15)
-    largest = np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray())[-1]
-    assert 1.0 / largest == pytest.approx(RandomMatchings().on(form).strength, rel=0.02)
-    assert RandomMatchings().on(form).least_eigenvalue > -1e-12
-
-
-def bad(change: Callable[[np.ndarray], None]) -> np.ndarray:
-    M = metropolis().copy()
-    change(M)
-    return M
-
-
-def unsymmetric(M: np.ndarray) -> None:
-    M[0, 1] += 0.1
-
-
-def negative(M: np.ndarray) -> None:
-    M[0, 1] = M[1, 0] = -0.1
-
-
-def leaky(M: np.ndarray) -> None:
-    M[3, 3] -= 0.1
-
-
-def strangers(M: np.ndarray) -> None:
-    M[0, 2] = M[2, 0] = 0.1
-    M[0, 0] -= 0.1
-    M[2, 2] -= 0.1
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (bad(unsymmetric), r"symmetric, but has .* at \((0, 1|1, 0)\)"),
-        (bad(negative), r"no negative entries, but has -0.1 at \((0, 1|1, 0)\)"),
-        (bad(leaky), r"doubly stochastic, but row 3 adds up to 0.9"),
-        (bad(strangers), r"weight 0.1 between the devices at 0 and 2, which are no neighbours"),
-        (np.eye(3), "8 by 8"),
-        (np.full((N, N), np.nan), "finite"),
-        ("max-degree", "'metropolis', 'lazy' or a matrix"),
-    ],
-)
-def test_matrices_that_are_no_mixing_matrices(matrix: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Mixing.of(form_of(problem_q()), matrix)
-
-
 # Decentralised gradient descent
-
-
 def check_dgd(algorithm: Callable[..., Any]) -> None:
     """Both orders tend to the minimisers of their objectives, found by Newton's method."""
     for which, make in PROBLEMS.items():
@@ -307,8 +197,6 @@ def test_adapt_then_combine_refuses_negative_eigenvalues() -> None:
 
 
 # Gradient tracking
-
-
 def check_tracking(algorithm: Callable[..., Any]) -> None:
     """Consensus, exactly; the mean of the estimates is that of the gradients."""
     problem, form = problem_q(), form_of(problem_q())
@@ -357,8 +245,6 @@ def test_steps_of_gradient_tracking() -> None:
 
 
 # EXTRA
-
-
 def check_extra(algorithm: Callable[..., Any]) -> None:
     """Round by round the published recursion of two steps; consensus; flows whose divergence is the gradients."""
     for make, eta in ((problem_q, 0.1), (problem_l, 0.5)):
@@ -406,8 +292,6 @@ def test_steps_and_starts_of_extra() -> None:
 
 
 # PD-SGD
-
-
 def check_pd_sgd(algorithm: Callable[..., Any]) -> None:
     """The closed form on quadratics, for equal and for different numbers of steps and rates."""
     Q, b = device_quadratics(problem_q())
@@ -451,8 +335,6 @@ def test_pd_sgd_with_equal_entries_is_fed_avg(which: str) -> None:
 
 
 # What all of them send, and faults
-
-
 def test_vectors_are_sent_over_the_edges_of_the_matrix() -> None:
     degree = np.bincount(np.append(network().tail, network().head))
     for name, vectors in (("dgd", 1), ("gradienttracking", 2), ("extra", 1), ("pdsgd", 1)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -19,20 +18,10 @@ from gtvmin.errors import CapabilityError
 from gtvmin.exact import duals as exact_duals
 from gtvmin.exact.data import exact_problem
 from gtvmin.exact.duals import feasible_duals
-from gtvmin.exact.integers import (
-    enclose,
-    finest_grid,
-    on_grid,
-    root_enclosure,
-    round_outward,
-    solve_exactly,
-    sum_outward,
-)
 from gtvmin.penalties import HuberPenalty
 
 PENALTIES = [gtv.SquaredNorm(), gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf)]
 RATIONAL = [gtv.SquaredNorm(), gtv.Norm(1), gtv.Norm(np.inf)]
-floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def problem_with_gaps_in_rank(seed: int, penalty: gtv.Penalty, *, full: bool = True) -> gtv.GTVMin:
@@ -109,73 +98,7 @@ def exact_chain_optimum(y: list[float], weights: list[float], alpha: float) -> t
     return best
 
 
-# ---------------------------------------------------------------------------------------------- integers and roundings
-
-
-@given(st.lists(floats, max_size=6))
-def test_doubles_are_integers_on_a_grid(values: list[float]) -> None:
-    array = np.array(values)
-    grid = finest_grid(array)
-    assert [Fraction(n, 2**grid) for n in on_grid(array, grid).tolist()] == [Fraction(v) for v in values]
-    if grid:
-        coarser = on_grid(array, grid - 1).tolist()
-        assert [Fraction(n, 2 ** (grid - 1)) for n in coarser] != [Fraction(v) for v in values]
-
-
-@given(st.integers(-(10**400), 10**400), st.integers(1, 10**400))
-def test_a_fraction_is_enclosed_by_neighbouring_doubles(top: int, bottom: int) -> None:
-    low, high = enclose(top, bottom)
-    exact = Fraction(top, bottom)
-    assert low == -np.inf or Fraction(low) <= exact
-    assert high == np.inf or Fraction(high) >= exact
-    assert high == low or high == math.nextafter(low, math.inf)
-    assert (low == high) == (np.isfinite(low) and Fraction(low) == exact)
-
-
-@given(st.lists(floats, max_size=8))
-def test_sums_are_enclosed(values: list[float]) -> None:
-    low, high = sum_outward(np.array(values))
-    exact = sum(map(Fraction, values), Fraction(0))
-    assert low == -np.inf or Fraction(low) <= exact
-    assert high == np.inf or Fraction(high) >= exact
-
-
-@given(st.integers(-(10**400), 10**400), st.integers(1, 10**400), st.integers(1, 200))
-def test_fractions_are_shortened_outward(top: int, bottom: int, digits: int) -> None:
-    exact = Fraction(top, bottom)
-    low, high = (round_outward(exact, up=up, digits=digits) for up in (False, True))
-    assert low <= exact <= high
-    assert high - low <= abs(exact) / 2 ** (digits - 1)
-    if low != exact:
-        assert low.denominator.bit_count() == 1
-        assert low.numerator.bit_length() <= digits + 2
-
-
-@given(st.integers(0, 10**80))
-def test_roots_are_enclosed(square: int) -> None:
-    low, high, shift = root_enclosure(square)
-    assert low**2 <= square << 2 * shift <= high**2
-    assert high - low <= 1
-    assert square == 0 or low.bit_length() >= 119
-
-
-@given(st.integers(0, 1000), st.integers(1, 4), st.integers(1, 6))
-def test_rational_systems_are_solved_or_refused(seed: int, d: int, k: int) -> None:
-    rng = np.random.default_rng(seed)
-    columns = np.array(rng.integers(-2, 3, size=(d, k)).tolist(), dtype=object).reshape(d, k)
-    solvable = columns @ np.array(rng.integers(-5, 6, size=k).tolist(), dtype=object)
-    x = solve_exactly(columns, solvable)
-    assert x is not None
-    assert [sum(c * v for c, v in zip(row, x, strict=True)) for row in columns.tolist()] == solvable.tolist()
-    other = np.array(rng.integers(-5, 6, size=d).tolist(), dtype=object)
-    rank = np.linalg.matrix_rank(columns.astype(float))
-    grown = np.linalg.matrix_rank(np.column_stack([columns, other]).astype(float))
-    assert (solve_exactly(columns, other) is None) == (grown > rank)
-
-
 # -------------------------------------------------------------------------------------------------- feasibility, exact
-
-
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 40),
@@ -247,8 +170,6 @@ def test_devices_that_determine_nothing_alone_absorb_together() -> None:
 
 
 # --------------------------------------------------------------------------------------------------- true suboptimality
-
-
 def rational_minimum(problem: gtv.GTVMin) -> tuple[Fraction, list[Fraction]]:
     """Minimum and minimiser of a scalar problem with ``SquaredNorm`` by its stationarity equations."""
     n = problem.network.n_nodes
@@ -370,8 +291,6 @@ def test_euclidean_norms_against_ball_arithmetic(seed: int) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ planted faults
-
-
 def nearest(top: int, bottom: int = 1) -> tuple[float, float]:
     return top / bottom, top / bottom
 
@@ -445,8 +364,6 @@ def test_a_planted_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 # ------------------------------------------------------------------------------------------------------------- the rest
-
-
 @pytest.mark.parametrize(
     "loss",
     [
