@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,21 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gtvmin.cluster_grid import merge_grid
 from gtvmin.cluster_solver import PathSolver
 from gtvmin.clustering import declare_clustering, far_from_origin, points_of
 from gtvmin.errors import HierarchyError
 from gtvmin.fusion import coupled_pairs, join
 from gtvmin.losses import SquaredDistance
-from gtvmin.merge_range import merge_range
-from gtvmin.merge_tree import follow, merge_linkage
+from gtvmin.merge_tree import follow, longest_lasting, merge_linkage
 from gtvmin.problem import GTVMin
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen, positive_integer
 
 __all__ = ["ClusterPath", "Split", "clusterpath"]
-
-# A grid whose upper end turns out too low goes on up to this many times it.
-OVERSHOOT = 10.0
 
 
 class Split(NamedTuple):
@@ -109,6 +106,8 @@ class ClusterPath:
             If no strength has that many; the message says between which two to look.
         """
         wanted = positive_integer(n_clusters, "n_clusters")
+        if wanted > self.W.shape[1]:
+            raise ValueError(f"n_clusters must be at most the number of nodes, {self.W.shape[1]}, got {wanted}")
         found = np.flatnonzero(self.n_clusters == wanted)
         if len(found):
             return int(found[0])
@@ -130,8 +129,49 @@ class ClusterPath:
 
     def at(self, n_clusters: int) -> dict[Hashable, int]:
         """Clusters at the first `lam` that gives so many: node label to number, counted from 0 in node order."""
-        labels = self.labels[self.position(n_clusters)]
-        return dict(zip(self.problem.network.nodes, labels.tolist(), strict=True))
+        return dict(zip(self.problem.network.nodes, self.cut(n_clusters).tolist(), strict=True))
+
+    @property
+    def persistent_n_clusters(self) -> int:
+        r"""Number of clusters that lasts longest, by the ratio of the strengths at which it ends and begins.
+
+        A heuristic, like the longest gap of a dendrogram: it looks for the widest range of scales, on the logarithm of
+        `lam`, over which nothing merges.  Only numbers whose begin and end `lams` show count, from 2 to half of the
+        nodes: near copies of a few points merge long before all else.  Where the weights have several components, which
+        stay apart for ever, these are the clusters.  Far outliers are clusters of their own by this rule: look at the
+        dendrogram too.
+
+        Raises
+        ------
+        ValueError
+            If `lams` show no such number.
+
+        Examples
+        --------
+        >>> import gtvmin as gtv
+        >>> path = gtv.clusterpath([[0.0], [0.2], [5.0], [5.3], [9.0]])
+        >>> path.persistent_n_clusters, path.cut().tolist()
+        (3, [0, 0, 1, 1, 2])
+        """
+        most = (self.W.shape[1] + 1) // 2
+        if self.n_components > 1 and self.n_clusters[-1] == self.n_components:
+            return self.n_components
+        found = longest_lasting(self.lams, self.n_clusters, most)
+        if found is None:
+            raise ValueError(
+                f"lams from {self.lams[0]:g} to {self.lams[-1]:g} show no number of clusters from 2 to {most} "
+                "from begin to end: give n_clusters, or leave out lams for a grid that follows the merges"
+            )
+        return found
+
+    def cut(self, n_clusters: int | None = None) -> NDArray[np.int64]:
+        """Clusters (n_nodes,) at the first `lam` that gives so many, as ``labels_`` of scikit-learn's clusterings are.
+
+        By default so many as :attr:`persistent_n_clusters` says.
+        """
+        wanted = self.persistent_n_clusters if n_clusters is None else n_clusters
+        labels: NDArray[np.int64] = self.labels[self.position(wanted)]
+        return labels
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each `lam` and node: columns ``cluster``, ``w0``, ``w1``, ...
@@ -178,14 +218,13 @@ def clusterpath(
         A problem whose `alpha` is varied, such as :func:`~gtvmin.clustering.ConvexClustering` makes, or points for it.
         Other losses are possible, with given `lams`: what is said of clusters holds for them too.
     lams : array_like (n_lams,), optional
-        Strengths >= 0, each larger than the one before.  Default: 0, then a geometric grid from a strength below the
-        first merge, or from 1e-6 times a bound on the last where that is more, which ends as soon as every component
-        has become one cluster.  Gaussian weights between distant groups are tiny: the merges within groups can then all
-        come before the grid's first step, and `lams` of your own, such as ``numpy.geomspace``, show them.
+        Strengths >= 0, each larger than the one before.  Default: 0, then strengths from below the first merge until
+        every component has become one cluster, placed where clusters merge: a coarse path comes first to find that out
+        (:func:`gtvmin.cluster_grid.merge_grid`).
     weights, p, k, phi
         As for ConvexClustering, if points are given.
     n_lams : int
-        Number of strengths of the default grid up to a bound on the last merge; as a rule the end comes before that.
+        Number of strengths of the default grid, about.
     gap : float
         Certified relative gap of each solution.
     **solve
@@ -239,13 +278,13 @@ def clusterpath(
         base = problem
     else:
         base, _ = declare_clustering(problem, weights, 0.0, 2 if p is None else p, k, phi)
-    given = lams is not None
-    strengths = iter(_increasing(lams)) if given else _grid(base, positive_integer(n_lams, "n_lams"))
     n_components = _n_components(base)
+    near, centre = _near_origin(base)
+    given = lams is not None
+    strengths = iter(_increasing(lams) if given else merge_grid(near, positive_integer(n_lams, "n_lams"), n_components))
     mass = base.lowered.form.local.strong_convexity
     solved: list[tuple[float, Array, NDArray[np.int64], float]] = []
     splits: list[Split] = []
-    near, centre = _near_origin(base)
     solver = PathSolver(near, gap, solve)
     for lam in strengths:
         point = solver.solve(lam)
@@ -288,16 +327,3 @@ def _increasing(lams: Any) -> list[float]:
         k = 0 if values[0] < 0 else int(np.flatnonzero(np.diff(values) <= 0)[0]) + 1
         raise ValueError(f"lams must increase from at least 0, but position {k} has {values[k]:g}: sort them")
     return [float(value) for value in values]
-
-
-def _grid(problem: GTVMin, n_lams: int) -> Iterator[float]:
-    """0, and a geometric grid over the range of merges, a little further if need be."""
-    first, last = merge_range(problem)
-    yield 0.0
-    if last == 0:
-        return
-    ratio = (last / first) ** (1.0 / max(n_lams - 2, 1))
-    lam = first
-    while lam <= OVERSHOOT * last:
-        yield lam
-        lam *= max(ratio, 1.01)

@@ -21,8 +21,8 @@ __all__ = ["merge_range"]
 
 # The grid ends at the first lam that is seen to merge all, so its upper end need not be sharp.
 CG_TOLERANCE = 1e-4
-WIDEST = 1e6
-"""The grid starts no lower than this factor below its end."""
+# Points closer than this share of the longest edge count as coincident.
+COINCIDENT = 1e-12
 
 
 def merge_range(problem: GTVMin) -> tuple[float, float]:
@@ -36,8 +36,7 @@ def merge_range(problem: GTVMin) -> tuple[float, float]:
     Returns
     -------
     first, last : float
-        ``first`` is raised to 1e-6 times ``last`` where points nearly coincide; both are 0 where all points of every
-        component coincide.
+        Without points that differ by no more than rounding; both are 0 where all points of every component coincide.
 
     Raises
     ------
@@ -52,13 +51,13 @@ def merge_range(problem: GTVMin) -> tuple[float, float]:
         return 0.0, 0.0
     dual = DUAL[penalty.p]
     gap = row_norm(points[net.head] - points[net.tail], dual)
-    apart = gap > 0
+    apart = gap > COINCIDENT * gap.max()
     if not apart.any():
         return 0.0, 0.0
     first = float((gap / (net.degrees[net.head] + net.degrees[net.tail]))[apart].min())
     potential = _potentials(net, points)
     last = float(row_norm(potential[net.head] - potential[net.tail], dual).max())
-    return max(min(first, last), last / WIDEST), last
+    return min(first, last), last
 
 
 def _potentials(net: FLNetwork, points: Array) -> Array:

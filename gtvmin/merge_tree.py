@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from gtvmin.solvers.standard_form import Array
 
-__all__ = ["follow", "merge_linkage"]
+__all__ = ["follow", "longest_lasting", "merge_linkage"]
 
 IntArray = NDArray[np.int64]
 
@@ -82,6 +82,18 @@ def merge_linkage(tail: IntArray, head: IntArray, lams: Array, W: Array, labels:
     roots = np.unique(connected_components(tree, directed=False)[1], return_index=True)[1].tolist()
     merges += [(roots[0], root, np.inf) for root in roots[1:]]
     return _stack_merges(merges, n)
+
+
+def longest_lasting(lams: Array, counts: IntArray, most: int) -> int | None:
+    """Number of clusters, 2 to ``most``, whose run has the largest ratio of the strengths at its end and its begin.
+
+    Runs at either end of the path, which may have begun earlier or go on, are left out.
+    """
+    starts = np.flatnonzero(np.diff(counts)) + 1
+    begin, end = starts[:-1], starts[1:]
+    usable = (counts[begin] >= 2) & (counts[begin] <= most)
+    begin, end = begin[usable], end[usable]
+    return int(counts[begin[np.argmax(lams[end] / lams[begin])]]) if len(begin) else None
 
 
 def _stack_merges(merges: list[tuple[int, int, float]], n: int) -> Array:

@@ -19,10 +19,11 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.datasets import make_moons
 
 import gtvmin as gtv
+from gtvmin.cluster_grid import _placed
 from gtvmin.clustering import points_of
 from gtvmin.errors import ConvergenceWarning, DisconnectedWarning, GtvminWarning, HierarchyError
 from gtvmin.merge_range import merge_range
-from gtvmin.merge_tree import follow
+from gtvmin.merge_tree import follow, longest_lasting
 from gtvmin.plotting import plot_dendrogram, plot_network, plot_paths
 from test_clustering import NORMS, edge_list, optimum
 
@@ -71,7 +72,7 @@ def test_the_tree_on_a_line_is_that_of_the_closed_form(values):
     # merges far enough from one another to lie apart on a grid
     assume(lams[0] > 1e-2 and np.diff(lams).min(initial=np.inf) > 0.01 * lams[-1])
     grid = np.append((lams[1:] + lams[:-1]) / 2, 1.1 * lams[-1])
-    path = line_path(grid, points[:, None], p=1, gap=1e-9)
+    path = line_path(grid, points[:, None], p=1, gap=1e-11)
     assert path.is_hierarchy
     assert members(path.linkage) == [cluster for _, cluster in expected]
     np.testing.assert_allclose(path.linkage[:, 2], grid)
@@ -95,9 +96,8 @@ def test_the_default_grid_goes_from_the_points_to_one_cluster(p):
     path = gtv.clusterpath(points, p=p, k=5, n_lams=40)
     assert path.lams[0] == 0.0
     np.testing.assert_allclose(path.W[0], points, atol=1e-12)
-    ratios = path.lams[2:] / path.lams[1:-1]
-    np.testing.assert_allclose(ratios, ratios[0])
-    assert len(path.lams) <= 41
+    assert (np.diff(path.lams) > 0).all()
+    assert 30 <= len(path.lams) <= 45
     assert (path.n_clusters[:2].tolist(), path.n_clusters[-2:].tolist()[1]) == ([30, 30], 1)
     assert path.n_clusters[-2] > 1
     # the mean is not moved, and the tree is one that SciPy accepts and cuts as the path has it
@@ -106,6 +106,42 @@ def test_the_default_grid_goes_from_the_points_to_one_cluster(p):
     for lam, labels in zip(path.lams[1:], path.labels[1:], strict=True):
         cut = fcluster(path.linkage, lam, "distance")
         assert len(set(zip(cut.tolist(), labels.tolist(), strict=True))) == len(set(cut)) == labels.max() + 1
+
+
+def four_groups(seed=0):
+    """Forty points in four far groups: weights between these are 1e-8 of those inside, and merges 6 decades later."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(size=(10, 2)) + 6.0 * np.array(place) for place in np.ndindex(2, 2)])
+
+
+def test_the_default_grid_shows_merges_at_all_scales():
+    path = gtv.clusterpath(four_groups(), k=39, phi=0.5, n_lams=60)
+    lams, counts = path.lams[1:], path.n_clusters[1:]
+    assert lams[-1] / lams[0] > 1e7
+    assert set(counts) >= {40, 4, 3, 1}
+    # of the merges inside groups, at most a third at any one strength
+    inside = counts[counts >= 4]
+    assert len(set(inside)) >= 12
+    assert -np.diff(inside).min() <= 12
+    assert path.relative_gaps.max() <= 1e-6
+
+
+def test_strengths_divide_logarithms_of_strength_and_clusters_alike():
+    """From 1 to 10 only lam grows, and to 100 the number falls from 8 to 1: an eighth and seven of the progress."""
+    lams = _placed(np.array([1.0, 10.0, 100.0]), np.array([8, 8, 1]), 9)
+    assert lams == pytest.approx([1.0, *np.geomspace(10.0, 100.0, 8)])
+    # where clusters part again, the path has merged them all the same
+    assert _placed(np.array([1.0, 10.0, 100.0]), np.array([8, 2, 4]), 2) == pytest.approx([1.0, 100.0])
+    assert _placed(np.array([3.0]), np.array([2]), 5) == [3.0]
+
+
+def test_the_number_of_strengths_is_about_the_one_asked_for():
+    points = four_groups()
+    for n_lams in (1, 2, 3, 12, 150):
+        path = gtv.clusterpath(points, k=39, phi=0.05, n_lams=n_lams, gap=1e-5)
+        assert path.n_clusters[-1] == 1
+        assert len(path.lams) <= n_lams + 25
+        assert len(path.lams) >= 0.8 * n_lams
 
 
 @pytest.mark.parametrize("p", NORMS)
@@ -205,6 +241,34 @@ def test_pieces_stay_together_until_they_are_proved_to_have_parted():
     # nothing is known of devices whose losses are not strongly convex
     labels, pairs = follow(before, now, W + 1.0, np.array([1.0, 1.0, 0.0, 1.0]), 0.0)
     assert (labels.tolist(), pairs.tolist()) == ([0, 0, 0, 1], [])
+
+
+def test_the_longest_run_on_the_scale_of_logarithms():
+    lams = np.array([0.0, 1.0, 2.0, 3.0, 30.0, 50.0, 90.0, 1e3, 1e9])
+    counts = np.array([9, 9, 6, 5, 3, 3, 2, 1, 1])
+    assert longest_lasting(lams, counts, 9) == 2  # from 90 to 1,000
+    assert longest_lasting(lams, np.array([9, 9, 6, 5, 3, 3, 3, 1, 1]), 9) == 3  # from 30 to 1,000
+    assert longest_lasting(lams, counts, 6) == 2
+    assert longest_lasting(lams[:6], counts[:6], 9) == 5  # from 3 to 30; that of 3 may go on
+    assert longest_lasting(lams[:6], counts[:6], 4) is None
+    assert longest_lasting(lams[2:], counts[2:], 9) == 2
+    assert longest_lasting(lams[2:5], counts[2:5], 9) == 5
+    assert longest_lasting(lams[:2], counts[:2], 9) is None
+
+
+def test_the_most_persistent_number_of_clusters_cuts_the_path():
+    path = gtv.clusterpath(four_groups(), k=39, phi=0.2)
+    assert path.persistent_n_clusters == 4
+    np.testing.assert_array_equal(path.cut(), np.repeat(np.arange(4), 10))
+    np.testing.assert_array_equal(path.cut(2), list(path.at(2).values()))
+    with pytest.raises(ValueError, match="n_clusters must be at most the number of nodes, 40, got 1000"):
+        path.cut(1000)
+    short = gtv.clusterpath(four_groups(), path.lams[1:4], k=39, phi=0.2)
+    with pytest.raises(ValueError, match="show no number of clusters from 2 to 20 from begin to end"):
+        short.cut()
+    with pytest.warns(DisconnectedWarning):
+        apart = gtv.clusterpath(four_groups(), k=4)
+    assert apart.persistent_n_clusters == apart.n_components > 1
 
 
 def test_pieces_may_join_other_clusters_when_they_part():
