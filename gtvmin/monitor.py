@@ -71,7 +71,7 @@ class GapMonitor:
         duals = None if point.U is None else complete_duals(self.form, W, point.U)
         feasible = duals is None
         if duals is not None:
-            value = dual_value(self.form, duals)
+            value = zero_dual(self.form)[0] if _is_zero(duals) else dual_value(self.form, duals)
             feasible = bool(np.isfinite(value))
             if feasible:
                 latest = Point(latest.W, self.U if self._keep_duals(value, duals) else duals)
@@ -137,6 +137,10 @@ class GapMonitor:
             gap = gap_terms(self.form, pair.W, pair.U or ()).total
             if gap < self.gap:
                 self.gap, self.best = gap, pair if pair is first else _copy(pair)
+
+
+def _is_zero(U: Duals) -> bool:
+    return not any(dual.any() for dual in U)
 
 
 def _copy(point: Point) -> Point:

@@ -97,7 +97,7 @@ class EdgeDifference(LinearMap):
 
     def absolute_adjoint(self, V: Array) -> Array:
         """Sum over the edges at each device."""
-        return np.column_stack([self.at_nodes(column) for column in V.T])
+        return np.asarray(abs(self._transposed) @ V)
 
     def sizes(self) -> tuple[Array, ...]:
         """One at both ends."""

@@ -29,13 +29,14 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(slots=True)
 class LinearSystemState:
-    """Parameters W, flows U, the residual ``R = b - Q W - D^T U``, and whether rounding is all that is left of it."""
+    """Parameters W, flows U, the residual ``R = b - Q W - D^T U``, its rounding, and whether no more is left of it."""
 
     W: Array
     U: Duals
     R: Array
     solve: Solve
     corrections: int
+    rounding: float = 0.0
     finished: bool = False
 
 
@@ -80,7 +81,7 @@ class LinearSystem:
         for _ in range(state.corrections):
             if not state.finished:
                 size = dot(state.R, state.R)
-                Z = state.solve(state.R, ACCURACY * np.sqrt(size))
+                Z = state.solve(state.R, max(ACCURACY * np.sqrt(size), state.rounding))
                 state.W = state.W + Z
                 state.U = tuple(dual + move for dual, move in zip(state.U, _flows(form, Z), strict=True))
                 _update_residual(form, state)
@@ -106,4 +107,5 @@ def _update_residual(form: StandardForm, state: LinearSystemState) -> None:
     gradient = form.quadratic.project_dual(image - b)
     state.R = -(gradient + form.adjoint(state.U))
     parts = (b, image, *state.U)
-    state.finished = dot(state.R, state.R) <= (2.0 * EPS) ** 2 * sum(dot(part, part) for part in parts)
+    state.rounding = EPS * float(np.sqrt(sum(dot(part, part) for part in parts)))
+    state.finished = dot(state.R, state.R) <= (2.0 * state.rounding) ** 2

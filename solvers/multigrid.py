@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .aggregation import Hierarchy
 from .linear_maps import Array
-from .small_factors import factorise
+from .operators import invert_blocks
 
 __all__ = ["BlockLevels", "multigrid_cycle"]
 
@@ -28,6 +28,8 @@ IntArray = NDArray[np.int64]
 ENOUGH = 0.25
 # Two steps, unless a level has more than this share of the work of the one before: the visits double with every level.
 SHRINKING = 0.45
+# Blocks are taken for diagonal where the trace of Q is no more than this share of the degree.
+PLAIN = 0.1
 # Eigenvalues of a block scaled to a unit diagonal that are taken for zero.
 RANK_TOLERANCE = 1e-13
 
@@ -50,12 +52,12 @@ class BlockLevels:
         self.blocks = np.empty((len(graphs.parent), *Q.shape[1:]))
         _fill_blocks(Q, graphs.parent, graphs.degrees, self.blocks)
 
-    @cached_property
-    def inverses(self) -> Array:
-        """Inverses of the blocks, pseudo-inverses for nodes without neighbours."""
+    def inverses(self, nodes: NDArray[np.bool_] | None = None) -> Array:
+        """Inverses of the blocks of some nodes, pseudo-inverses for those without neighbours; the others' are empty."""
+        nodes = np.ones(len(self.blocks), dtype=bool) if nodes is None else nodes
         out = np.empty_like(self.blocks)
-        _invert(self.blocks, self.graphs.degrees, out)
-        alone = self.graphs.degrees == 0
+        out[nodes] = invert_blocks(self.blocks[nodes])
+        alone = nodes & (self.graphs.degrees == 0)
         blocks = self.blocks[alone]
         diagonal = np.einsum("ijj->ij", blocks)
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -64,6 +66,12 @@ class BlockLevels:
         roots = scale[:, :, None] * vectors / np.sqrt(np.where(positive, values, np.inf))[:, None, :]
         out[alone] = roots @ np.swapaxes(roots, 1, 2)
         return out
+
+    @cached_property
+    def plain(self) -> NDArray[np.bool_]:
+        """Nodes whose neighbours outweigh their losses: their blocks are about multiples of the identity."""
+        degrees = self.graphs.degrees
+        return np.asarray(np.einsum("ijj->i", self.blocks) <= (self.blocks.shape[1] + PLAIN) * degrees) & (degrees > 0)
 
     def product(self, V: Array, out: Array) -> None:
         """The finest level's matrix times V."""
@@ -76,14 +84,18 @@ def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
     g = levels.graphs
     n, dim = int(g.at[1]), levels.blocks.shape[1]
     B, X, C, AC, AX = (np.zeros((int(g.at[-1]), dim)) for _ in range(5))
+    plain, diagonal = levels.plain, np.einsum("ijj->ij", levels.blocks)
+    scale = 1.0 / np.where(diagonal > 0, diagonal, 1.0)
+    inverses = levels.inverses(~plain)
     work = np.diff(g.at) * float(dim) + np.diff(g.start[g.at])
     twice = np.append(work[1:] <= SHRINKING * work[:-1], False)
 
     def cycle(rhs: Array, out: Array) -> None:
         B[:n] = rhs
         _cycle(
-            0, g.at, twice, g.start, g.neighbour, g.weight, levels.blocks, levels.inverses, g.parent, B, X, C, AC, AX
-        )
+            0, g.at, twice, g.start, g.neighbour, g.weight, levels.blocks, plain, scale, inverses, g.parent,
+            B, X, C, AC, AX,
+        )  # fmt: skip
         out[:] = X[:n]
 
     return cycle
@@ -104,33 +116,6 @@ def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> N
     for i in range(total):
         for j in range(dim):
             blocks[i, j, j] += degrees[i]
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _invert(blocks: Array, degrees: Array, out: Array) -> None:
-    """``L^{-T} L^{-1}`` for the factors L of the blocks, row by row."""
-    dim = blocks.shape[1]
-    L, M = np.empty((dim, dim)), np.empty((dim, dim))
-    for i in range(len(blocks)):
-        if degrees[i] == 0:
-            continue
-        for j in range(dim):
-            for k in range(dim):
-                L[j, k] = blocks[i, j, k]
-                out[i, j, k] = 0.0
-        factorise(L, dim)
-        for r in range(dim):
-            for j in range(r):
-                M[r, j] = 0.0
-            for k in range(r):
-                for j in range(k + 1):
-                    M[r, j] -= L[r, k] * M[k, j]
-            M[r, r] = 1.0
-            for j in range(r + 1):
-                M[r, j] /= L[r, r]
-            for j in range(r + 1):
-                for k in range(r + 1):
-                    out[i, j, k] += M[r, j] * M[r, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -159,8 +144,8 @@ def _multiply(
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _sweep(
-    first: int, last: int, forwards: bool, start: IntArray, neighbour: IntArray, weight: Array, inverses: Array,
-    B: Array, X: Array,
+    first: int, last: int, forwards: bool, start: IntArray, neighbour: IntArray, weight: Array,
+    plain: NDArray[np.bool_], scale: Array, inverses: Array, B: Array, X: Array,
 ) -> None:  # fmt: skip
     """Gauss-Seidel: solve the equations of one node after the other for its unknowns; forwards it starts from zero."""
     dim = X.shape[1]
@@ -175,6 +160,10 @@ def _sweep(
                 factor = weight[e]
                 for j in range(dim):
                     rest[j] += factor * X[other, j]
+        if plain[i]:
+            for j in range(dim):
+                X[i, j] = scale[i, j] * rest[j]
+            continue
         for j in range(dim):
             total = 0.0
             for k in range(dim):
@@ -210,17 +199,20 @@ def _inner(first: int, last: int, U: Array, V: Array) -> float:
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _cycle(
     level: int, at: IntArray, twice: NDArray[np.bool_], start: IntArray, neighbour: IntArray, weight: Array,
-    blocks: Array, inverses: Array, parent: IntArray, B: Array, X: Array, C: Array, AC: Array, AX: Array,
+    blocks: Array, plain: NDArray[np.bool_], scale: Array, inverses: Array, parent: IntArray,
+    B: Array, X: Array, C: Array, AC: Array, AX: Array,
 ) -> int:  # fmt: skip
     """Put about ``A^{-1} B`` in X on one level; the rows of the levels below are scratch."""
     first, last, dim = at[level], at[level + 1], B.shape[1]
-    _sweep(first, last, True, start, neighbour, weight, inverses, B, X)
+    _sweep(first, last, True, start, neighbour, weight, plain, scale, inverses, B, X)
     if level + 2 == len(at):
         return 0
     low, high = last, at[level + 2]
     B[low:high] = 0.0
     _restrict(first, last, start, neighbour, weight, parent, X, B)
-    _cycle(level + 1, at, twice, start, neighbour, weight, blocks, inverses, parent, B, X, C, AC, AX)
+    _cycle(
+        level + 1, at, twice, start, neighbour, weight, blocks, plain, scale, inverses, parent, B, X, C, AC, AX
+    )  # fmt: skip
     _multiply(low, high, start, neighbour, weight, blocks, X, AX)
     curvature, slope = _inner(low, high, X, AX), _inner(low, high, X, B)
     if curvature > 0.0:
@@ -231,7 +223,10 @@ def _cycle(
                 C[i, j], AC[i, j] = X[i, j], AX[i, j]
                 X[i, j] *= length
         if twice[level] and _inner(low, high, B, B) > ENOUGH**2 * size:
-            _cycle(level + 1, at, twice, start, neighbour, weight, blocks, inverses, parent, B, X, C, AC, AX)
+            _cycle(
+                level + 1, at, twice, start, neighbour, weight, blocks, plain, scale, inverses, parent,
+                B, X, C, AC, AX,
+            )  # fmt: skip
             _multiply(low, high, start, neighbour, weight, blocks, X, AX)
             mixed, slope_2 = _inner(low, high, X, AC), _inner(low, high, X, B)
             curvature_2 = _inner(low, high, X, AX) - mixed**2 / curvature
@@ -245,5 +240,5 @@ def _cycle(
         if group >= 0:
             for j in range(dim):
                 X[i, j] += X[group, j]
-    _sweep(first, last, False, start, neighbour, weight, inverses, B, X)
+    _sweep(first, last, False, start, neighbour, weight, plain, scale, inverses, B, X)
     return 0

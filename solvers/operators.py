@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from .linear_maps import Array, EdgeDifference, LinearMap
 
-__all__ = ["compiled", "multiply_blocks", "project_l2_rows"]
+__all__ = ["compiled", "invert_blocks", "multiply_blocks", "project_l2_rows"]
+
+EPS = float(np.finfo(float).eps)
 
 Adjacency = tuple[NDArray[np.int64], NDArray[np.int64], Array]
 """For every node: where its edges start, their numbers, and +1 (head) or -1 (tail)."""
@@ -77,6 +79,44 @@ def _multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
 def multiply_blocks(M: Array, V: Array, offset: Array) -> Array:
     """``M_i v_i + offset_i`` for every row."""
     out: Array = _multiply_blocks(M, np.ascontiguousarray(V), offset)
+    return out
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _invert_blocks(M: Array) -> Array:
+    n, dim, _ = M.shape
+    out = np.zeros((n, dim, dim))
+    L, pivot = np.empty((dim, dim)), np.empty(dim)
+    for i in range(n):
+        for r in range(dim):  # row r of L with M = L diag(pivot) L^T
+            for j in range(r):
+                L[r, j] = M[i, r, j]
+                for k in range(j):
+                    L[r, j] -= L[r, k] * L[j, k] * pivot[k]
+                L[r, j] /= pivot[j]
+            pivot[r] = M[i, r, r]
+            for k in range(r):
+                pivot[r] -= L[r, k] * L[r, k] * pivot[k]
+            pivot[r] = max(pivot[r], EPS * M[i, r, r])
+        for r in range(dim):  # row r of L^{-1} in its place
+            for k in range(r):
+                factor, L[r, k] = L[r, k], 0.0
+                for j in range(k):
+                    L[r, j] -= factor * L[k, j]
+                L[r, k] -= factor
+            L[r, r] = 1.0
+            for j in range(r + 1):
+                for k in range(r + 1):
+                    out[i, j, k] += L[r, j] * L[r, k] / pivot[r]
+    return out
+
+
+def invert_blocks(M: Array) -> Array:
+    """Inverses of positive definite matrices (n, dim, dim), as ``L^{-T} D^{-1} L^{-1}`` with their factors L and D.
+
+    A pivot that rounding made too small is raised to its rounding error.
+    """
+    out: Array = _invert_blocks(np.ascontiguousarray(M))
     return out
 
 

@@ -166,6 +166,32 @@ def test_inverses_of_blocks_and_pseudo_inverses_without_neighbours() -> None:
     coupled = levels.graphs.degrees > 0
     assert 0 < coupled.sum() < len(coupled)
     alone = levels.blocks[~coupled]
-    np.testing.assert_allclose(alone @ levels.inverses[~coupled] @ alone, alone, atol=1e-12)
-    np.testing.assert_allclose(levels.inverses[coupled], np.linalg.inv(levels.blocks[coupled]), rtol=1e-7, atol=1e-7)
-    np.testing.assert_array_equal(levels.inverses[coupled], np.swapaxes(levels.inverses[coupled], 1, 2))
+    np.testing.assert_allclose(alone @ levels.inverses()[~coupled] @ alone, alone, atol=1e-12)
+    np.testing.assert_allclose(levels.inverses()[coupled], np.linalg.inv(levels.blocks[coupled]), rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(levels.inverses()[coupled], np.swapaxes(levels.inverses()[coupled], 1, 2))
+
+
+@pytest.mark.parametrize("spread", [0.0, 8.0])
+def test_plain_smoothing_where_neighbours_outweigh_losses(spread: float) -> None:
+    """Blocks that are about multiples of the identity need no inverses, and cycles reduce errors as fast."""
+    rng = np.random.default_rng(8)
+    tail, head = grid_edges(32)
+    Q = (
+        np.einsum("ijk,ilk->ijl", *(2 * [rng.normal(size=(1024, DIM, 3))]))
+        * np.exp(spread * rng.random(1024))[:, None, None]
+    )
+    levels = BlockLevels(build_hierarchy(Graph.of_edges(tail, head, np.full(len(tail), 300.0), 1024)), Q)
+    plain, degrees = levels.plain, levels.graphs.degrees
+    assert plain[:1024].all() if spread == 0 else 0 < plain[:1024].sum() < 1024
+    assert not plain[degrees == 0].any()
+    for block, degree in zip(levels.blocks[plain], degrees[plain], strict=True):
+        assert np.linalg.norm(block / degree - np.eye(DIM), ord=2) <= 0.1
+    cycle, X = multigrid_cycle(levels), rng.normal(size=(1024, DIM))
+    B, move = np.empty_like(X), np.empty_like(X)
+    for _ in range(10):
+        levels.product(X, B)
+        before = float((X * B).sum())
+        cycle(B, move)
+        X = X - move
+        levels.product(X, B)
+        assert float((X * B).sum()) < 0.7**2 * before

@@ -97,11 +97,12 @@ class QuadraticBlocks(SquaredRows):
 
     def affine_prox(self, step: Array) -> tuple[Array, Array]:
         """``(I + step_i Q_i)^{-1}``, and that times ``step_i b_i``."""
+        from gtvmin.solvers.operators import invert_blocks
+
         sure = bool((self._spaces.sure & self.full_span).all())
         if sure and float(np.ptp(np.log(self._scale), axis=1).max(initial=0.0)) < LOG_UNITS:
-            matrix = np.linalg.inv(np.eye(self.dim) + step[:, None, None] * self.gram)
-            offset = matrix @ (step[:, None] * self.linear)[:, :, None]
-            return np.asarray(matrix, dtype=float), np.asarray(offset[:, :, 0], dtype=float)
+            matrix = invert_blocks(np.eye(self.dim) + step[:, None, None] * self.gram)
+            return matrix, np.asarray((matrix @ (step[:, None] * self.linear)[:, :, None])[:, :, 0])
         sigma, right, targets = self._rotated
         shrink = 1.0 / (1.0 + step[:, None] * sigma**2)
         matrix = np.swapaxes(right * shrink[:, :, None], 1, 2) @ right
@@ -196,8 +197,9 @@ class QuadraticBlocks(SquaredRows):
 
     def rounding(self, W: Array, S: Array) -> Array:
         """First-order effect of the rounding in ``gradient(W) - s`` and in Q_i on :meth:`fenchel_young`."""
-        rows = self._products(np.abs(self.X), np.abs(W)) + np.abs(self.y)
-        size = self._sum_rows((2.0 * self.weight * rows)[:, None] * np.abs(self.X)) + np.abs(S) + self.tilt_size
+        X = np.abs(self.X)
+        rows = self._products(X, np.abs(W)) + np.abs(self.y)
+        size = self._combinations(2.0 * self.weight * rows, X) + np.abs(S) + self.tilt_size
         units = (self.dim + self.counts + 4) * EPS
         error = self._squared_dual_norm(units[:, None] * size)
         force = self.gradient(W) - S
@@ -214,7 +216,7 @@ class QuadraticBlocks(SquaredRows):
         if self.full_span.all():
             return linear
         residual = self._residual(self.conjugate_gradient(S))
-        lost = self.complement(self._combinations(2.0 * self.weight * residual))
+        lost = self.complement(self._combinations(2.0 * self.weight * residual, self.X))
         return np.asarray(linear + np.linalg.norm(lost, axis=1))
 
     def sensitivity(self, W: Array, S: Array, error: Array) -> Array:

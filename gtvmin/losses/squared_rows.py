@@ -135,12 +135,12 @@ class SquaredRows(BlockFunction):
             return np.asarray((X.reshape(self.n_rows, self._count, self.dim) @ W[:, :, None]).ravel())
         return np.asarray(np.einsum("rj,rj->r", X, np.take(W, self.owner, axis=0)))
 
-    def _combinations(self, coefficients: Array) -> Array:
+    def _combinations(self, coefficients: Array, X: Array) -> Array:
         """``sum_r c_r x_r`` over the rows of each device."""
         if self._count:
             weights = coefficients.reshape(self.n_rows, 1, self._count)
-            return np.asarray((weights @ self.X.reshape(self.n_rows, self._count, self.dim))[:, 0])
-        return self._sum_rows(coefficients[:, None] * self.X)
+            return np.asarray((weights @ X.reshape(self.n_rows, self._count, self.dim))[:, 0])
+        return self._sum_rows(coefficients[:, None] * X)
 
     def _residual(self, W: Array) -> Array:
         return self._products(self.X, W) - self.y
@@ -152,7 +152,7 @@ class SquaredRows(BlockFunction):
 
     def gradient(self, W: Array) -> Array:
         """``2 sum_r omega_r (x_r^T w - y_r) x_r``."""
-        return self._combinations(2.0 * self.weight * self._residual(W)) + self.tilt
+        return self._combinations(2.0 * self.weight * self._residual(W), self.X) + self.tilt
 
     def _equal_counts(self, rows: Array) -> Iterator[tuple[slice | NDArray[np.int64], Array]]:
         """Devices with the same number m >= 1 of rows, and these rows (k, m, ...) of an array, for each m."""
@@ -177,7 +177,7 @@ class SquaredRows(BlockFunction):
     @cached_property
     def linear(self) -> Array:
         """``b_i``, minus the gradient at zero, shape (n_rows, dim)."""
-        return self._combinations(2.0 * self.weight * self.y) - self.tilt
+        return self._combinations(2.0 * self.weight * self.y, self.X) - self.tilt
 
     @cached_property
     def constant(self) -> Array:
