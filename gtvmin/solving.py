@@ -68,13 +68,12 @@ def _one_thin_factor(form: StandardForm) -> bool:
     """Squared distances and a Euclidean norm on a graph whose factors stay sparse."""
     if form.rows or not {"local.quadratic", "coupling.norm"} <= form.capabilities:
         return False
-    from gtvmin.solvers.laplacian_factor import factor_is_cheap
+    from gtvmin.solvers.laplacian_factor import thin_pattern
     from gtvmin.solvers.quadratic_systems import isotropic_curvature
 
     norm = form.coupling.norm
     euclidean = norm is not None and norm[1] == 2.0
-    edges = form.edges
-    return euclidean and isotropic_curvature(form) is not None and factor_is_cheap(edges.tail, edges.head, form.n_nodes)
+    return euclidean and isotropic_curvature(form) is not None and thin_pattern(form.edges) is not None
 
 
 def solve(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ADMM"]
 
-FIRST_LOOK = 10
+FIRST_LOOK = 11
 LOOK_GROWTH = 2.0
 FACTOR_RANGE = (0.1, 10.0)
 # How far the penalty of a row may be from rho times its weight, and how small weights may be against their mean.

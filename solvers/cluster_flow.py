@@ -31,8 +31,9 @@ ROUNDS = 12
 LEFT = 1e-9
 # Conditions are met in so many rounds at most, of so many passes.
 REFINEMENTS, PASSES = 8, 200
+EPS = float(np.finfo(float).eps)
 # A device that passes nothing on must get nothing: next to no flow is made none.
-NOTHING = 16 * float(np.finfo(float).eps)
+NOTHING = 16 * EPS
 # A flow fits if what exceeds the capacities is rounding; there is no hope if it does not shrink fast.
 ROUNDING, HOPELESS, SHRINKING = 1e-11, 1.0, 0.3
 # Exact corrections are what they are; there is no hope beyond this excess.
@@ -139,11 +140,13 @@ def _meet(network: NormNetwork, conditions: Conditions, U: Array, demand: Array)
     """Meet the conditions to rounding by small moves of all edges, full ones sideways; returns the number of passes."""
     tail, head, capacity = network.tail, network.head, network.capacity
     devices, projections = conditions.devices, conditions.projections
+    size, n = np.sqrt(np.einsum("ij,ij->i", U, U)), len(demand)
+    rounding = EPS * float(np.linalg.norm(np.bincount(tail, size, n) + np.bincount(head, size, n)))
     passes, last = 0, np.inf
     for _ in range(REFINEMENTS):
-        used, before, _ = correct(U, tail, head, capacity, demand, devices, projections, 0.0, PASSES)
+        used, before, left = correct(U, tail, head, capacity, demand, devices, projections, 0.0, PASSES)
         passes += int(used)
-        if before >= 0.5 * last:
+        if before >= 0.5 * last or left <= rounding:
             break
         last = before
     U[np.sqrt(np.einsum("ij,ij->i", U, U)) <= NOTHING * capacity] = 0.0
