@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .driver import starting_arrays
+from .feature_weights import feature_weights
 from .primal_dual import PrimalDual, curvature, step_sizes
 from .standard_form import Array, Duals, Point, StandardForm
 
@@ -108,8 +109,9 @@ class AdaptivePrimalDual:
         from .sweeps import Sweep
 
         first = starting_arrays(form, start)
-        scale = self.scale or _scale_of(form, first) or estimate_scale(form)
-        sweep = Sweep.of(form, scale)
+        weights = feature_weights(form)
+        scale = self.scale or _scale_of(form, first, weights) or estimate_scale(form, weights)
+        sweep = Sweep.of(form, scale, weights)
         first = sweep.arranged(first)
         return AdaptiveState(first, sweep.pull(first[1]), scale, sweep, _zeros(first))
 
@@ -188,17 +190,23 @@ def _add(total: Iterate, point: Iterate) -> None:
         into += part
 
 
-def _scale_of(form: StandardForm, start: Iterate) -> float:
+def _scale_of(form: StandardForm, start: Iterate, weights: Array) -> float:
     """Spread of a start's parameters over the size of its duals, of which a share is still to go; zero if unknown."""
     if not any(dual.any() for dual in start[1]):
         return 0.0
     tau, sigmas = step_sizes(form, 1.0)
-    spread = float(((start[0] - start[0].mean(axis=0)) ** 2 / tau[:, None]).sum())
-    size = sum(float((dual**2 / sigma[:, None]).sum()) for dual, sigma in zip(start[1], sigmas, strict=True))
+    spread = float(((start[0] - start[0].mean(axis=0)) ** 2 / (tau[:, None] * weights)).sum())
+    size = sum(_size(dual, sigma, weights) for dual, sigma in zip(start[1], sigmas, strict=True))
     return WARM_SHARE * float(np.sqrt(spread / size)) if 0 < spread < np.inf and 0 < size < np.inf else 0.0
 
 
-def estimate_scale(form: StandardForm) -> float:
+def _size(dual: Array, sigma: Array, weights: Array) -> float:
+    """Squared norm of a term's duals in the metric of the steps; weights other than one are for a single term."""
+    own = weights if dual.shape[1] == len(weights) else 1.0
+    return float((own * dual**2 / sigma[:, None]).sum())
+
+
+def estimate_scale(form: StandardForm, weights: Array) -> float:
     """Spread of the devices' own fits over the size of the duals that belong to them."""
     size_of_losses = curvature(form)
     labelled = size_of_losses > 0
@@ -208,7 +216,7 @@ def estimate_scale(form: StandardForm) -> float:
     fits = form.quadratic.prox(np.zeros((form.n_nodes, form.dim)), step)
     fits[~labelled] = fits[labelled].mean(axis=0)
     tau, sigmas = step_sizes(form, 1.0)
-    spread = float(((fits - fits[labelled].mean(axis=0)) ** 2 / tau[:, None]).sum())
+    spread = float(((fits - fits[labelled].mean(axis=0)) ** 2 / (tau[:, None] * weights)).sum())
     size = 0.0
     for term, sigma in zip(form.terms, sigmas, strict=True):
         # sigma -> infinity turns the dual update into a subgradient at the fits
@@ -216,7 +224,7 @@ def estimate_scale(form: StandardForm) -> float:
         # outside the domain of a function there is none, and the duals would be as large as sigma
         rows = term.function.project_primal(term.map.apply(fits))
         duals = term.function.conjugate_prox_operator(big)(big[:, None] * rows)
-        size += float(((0.5 * duals) ** 2 / sigma[:, None]).sum())
+        size += _size(0.5 * duals, sigma, weights)
     if not (0 < spread < np.inf and 0 < size < np.inf):
         return 1.0
     return START_SHARE * float(np.sqrt(spread / size))

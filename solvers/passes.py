@@ -25,6 +25,8 @@ Moved = Callable[[Array, Array, Array, float], None]
 
 # A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
 INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
+# Newton's method for the nearest point of a ball ends when it is outside by this share of the radius.
+NEWTON_STEPS, CLOSE = 50, 1e-14
 # Starting a thread for a pass takes 0.05 ms, in which a pass moves about 20,000 numbers.
 NUMBERS_PER_THREAD = 250_000
 # Every thread has an array of all devices' pulls.
@@ -38,21 +40,33 @@ def thread_count(edges: int, dim: int) -> int:
     return max(1, min(int(config.NUMBA_NUM_THREADS), MOST_THREADS, edges * dim // NUMBERS_PER_THREAD))
 
 
-def move_devices(tau: Array, matrix: Array, offset: Array) -> Callable[[Array, Array, float], Array]:
-    """``(W, pull, relaxation) -> 2 prox - W`` where the proximal maps at ``w - tau pull`` are ``matrix v + offset``.
+def move_devices(tau: Array, matrix: Array, offset: Array, weights: Array) -> Callable[[Array, Array, float], Array]:
+    """``(W, pull, relaxation) -> 2 prox - W`` where the proximal maps at ``v`` are ``matrix v + offset``.
 
-    W moves in place by a multiple of ``prox - W``; the pull (threads, n_nodes, dim) is a sum of parts, which are set to
-    zero.  What is returned lasts until the next call.
+    They are applied to ``v = w - tau * weights * pull``.  W moves in place by a multiple of ``prox - W``; the pull
+    (threads, n_nodes, dim) is a sum of parts, which are set to zero.  What is returned lasts until the next call.
     """
     ahead = np.empty_like(offset)
 
     def move(W: Array, pull: Array, relaxation: float) -> Array:
         unroll = _unroll(W)
         if len(pull) == 1:
-            _move_devices(W, ahead, pull, 0, tau, matrix, offset, relaxation, unroll)
+            _move_devices(W, ahead, pull, 0, tau, weights, matrix, offset, relaxation, unroll)
             return ahead
         _run(
-            partial(_move_devices, W[a:b], ahead[a:b], pull, a, tau[a:b], matrix[a:b], offset[a:b], relaxation, unroll)
+            partial(
+                _move_devices,
+                W[a:b],
+                ahead[a:b],
+                pull,
+                a,
+                tau[a:b],
+                weights,
+                matrix[a:b],
+                offset[a:b],
+                relaxation,
+                unroll,
+            )
             for a, b in _ranges(len(W), len(pull))
         )
         return ahead
@@ -60,17 +74,22 @@ def move_devices(tau: Array, matrix: Array, offset: Array) -> Callable[[Array, A
     return move
 
 
-def move_in_balls(map: EdgeDifference, sigma: float, radius: Array) -> Moved:
-    """``(U, ahead, pull, relaxation)``: steps of the edges' duals into Euclidean balls; their pull is added."""
-    return _edge_pass(_move_in_balls, map, sigma, radius)
+def move_in_balls(map: EdgeDifference, sigma: Array, radius: Array) -> Moved:
+    """``(U, ahead, pull, relaxation)``: steps of the edges' duals into Euclidean balls; their pull is added.
+
+    Each parameter has its step ``sigma`` (dim,), and points are nearest in the metric of the steps.
+    """
+    if (sigma == sigma[0]).all():
+        return _edge_pass(_move_in_balls, map, float(sigma[0]), radius)
+    return _edge_pass(_move_in_metric_balls, map, sigma, radius)
 
 
-def move_in_boxes(map: EdgeDifference, sigma: float, radius: Array) -> Moved:
+def move_in_boxes(map: EdgeDifference, sigma: Array, radius: Array) -> Moved:
     """As :func:`move_in_balls`, into boxes."""
     return _edge_pass(_move_in_boxes, map, sigma, radius)
 
 
-def _edge_pass(kernel: Callable[..., None], map: EdgeDifference, sigma: float, radius: Array) -> Moved:
+def _edge_pass(kernel: Callable[..., None], map: EdgeDifference, sigma: float | Array, radius: Array) -> Moved:
     # numbers without a sign spare the test for indices from the end
     tail, head = (end.astype(np.uint32) for end in map.ends)
 
@@ -118,8 +137,8 @@ if hasattr(os, "register_at_fork"):
 
 @njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
 def _move_devices(
-    W: Array, ahead: Array, pull: Array, first: int, tau: Array, M: Array, offset: Array, relaxation: float,
-    unroll: tuple[int, ...],
+    W: Array, ahead: Array, pull: Array, first: int, tau: Array, weights: Array, M: Array, offset: Array,
+    relaxation: float, unroll: tuple[int, ...],
 ) -> None:  # fmt: skip
     threads, dim = len(pull), W.shape[1]
     if len(unroll) > 0:
@@ -131,7 +150,7 @@ def _move_devices(
             for t in range(threads):
                 total += pull[t, first + i, k]
                 pull[t, first + i, k] = 0.0
-            at[k] = W[i, k] - tau[i] * total
+            at[k] = W[i, k] - tau[i] * weights[k] * total
         for j in range(dim):
             total = offset[i, j]
             for k in range(dim):
@@ -166,8 +185,52 @@ def _move_in_balls(
 
 
 @njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
+def _move_in_metric_balls(
+    U: Array, ahead: Array, pull: Array, tail: Ends, head: Ends, sigma: Array, radius: Array, relaxation: float,
+    unroll: tuple[int, ...],
+) -> None:  # fmt: skip
+    dim = U.shape[1]
+    at = np.empty(dim)
+    for e in range(len(U)):
+        i, j = tail[e], head[e]
+        for k in range(dim):
+            at[k] = U[e, k] + sigma[k] * (ahead[j, k] - ahead[i, k])
+        _nearest_in_ball(at, sigma, INSIDE * radius[e])
+        for k in range(dim):
+            new = U[e, k] + relaxation * (at[k] - U[e, k])
+            U[e, k] = new
+            pull[j, k] += new
+            pull[i, k] -= new
+
+
+@njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
+def _nearest_in_ball(v: Array, sigma: Array, radius: float) -> None:
+    """Move v to ``v_k / (1 + sigma_k mu)`` with the least mu >= 0 that puts it into the ball.
+
+    Newton's method for ``1 / radius - 1 / ||.||``, which is convex in mu, rises to the root from the left; what
+    rounding leaves outside is scaled.
+    """
+    mu = 0.0
+    for _ in range(NEWTON_STEPS):
+        square, slope = 0.0, 0.0
+        for k in range(len(v)):
+            part = v[k] / (1.0 + sigma[k] * mu)
+            square += part * part
+            slope += part * part * sigma[k] / (1.0 + sigma[k] * mu)
+        size = np.sqrt(square)
+        if not size > radius * (1.0 + CLOSE):
+            break
+        mu += (size / radius - 1.0) * square / slope
+    factor = 1.0
+    if mu > 0.0 or size > radius:
+        factor = min(1.0, radius / size)
+    for k in range(len(v)):
+        v[k] *= factor / (1.0 + sigma[k] * mu)
+
+
+@njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
 def _move_in_boxes(
-    U: Array, ahead: Array, pull: Array, tail: Ends, head: Ends, sigma: float, radius: Array, relaxation: float,
+    U: Array, ahead: Array, pull: Array, tail: Ends, head: Ends, sigma: Array, radius: Array, relaxation: float,
     unroll: tuple[int, ...],
 ) -> None:  # fmt: skip
     dim = U.shape[1]
@@ -176,7 +239,7 @@ def _move_in_boxes(
     for e in range(len(U)):
         i, j = tail[e], head[e]
         for k in range(dim):
-            at = U[e, k] + sigma * (ahead[j, k] - ahead[i, k])
+            at = U[e, k] + sigma[k] * (ahead[j, k] - ahead[i, k])
             new = U[e, k] + relaxation * (min(max(at, -radius[e]), radius[e]) - U[e, k])
             U[e, k] = new
             pull[j, k] += new

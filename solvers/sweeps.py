@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from .feature_weights import compiled_norm
 from .linear_maps import Array, EdgeDifference
+from .local_models import LocalModels
 from .operators import compiled
 from .ordering import Ordering
 from .passes import move_devices, move_in_balls, move_in_boxes, thread_count
@@ -36,19 +38,22 @@ The pull has one part for each thread, shape (threads, n_nodes, dim).
 
 @dataclass(frozen=True)
 class Sweep:
-    """The steps ``tau_i = scale / size_i`` and ``sigma_r = 1 / (scale * size_r)`` ready to be taken.
+    """The steps ``tau_ik = omega_k scale / size_i`` and ``sigma_rk = 1 / (omega_k scale size_r)`` ready to be taken.
 
     Attributes
     ----------
     form : StandardForm
         The problem.
+    weights : array (dim,)
+        ``omega_k``; all one unless :func:`~gtvmin.solvers.feature_weights.feature_weights` has others.
     ordering : Ordering, optional
         How devices and edges are arranged in iterates, if not as in the form.
     tau, sigma : arrays
-        Step sizes of the devices, and of the rows of every term, as they are arranged.
+        Step sizes of the devices, and of the rows of every term, as they are arranged, for weights of one.
     """
 
     form: StandardForm
+    weights: Array
     ordering: Ordering | None
     tau: Array
     sigma: Duals
@@ -56,20 +61,20 @@ class Sweep:
     rows: tuple[RowPass, ...]
 
     @classmethod
-    def of(cls, form: StandardForm, scale: float) -> Sweep:
+    def of(cls, form: StandardForm, scale: float, weights: Array | None = None) -> Sweep:
         """Find an order, and compute what depends on the scale alone."""
-        return cls._make(form, scale, _ordering(form))
+        return cls._make(form, scale, np.ones(form.dim) if weights is None else weights, _ordering(form))
 
     def rescaled(self, scale: float) -> Sweep:
         """The same with another scale."""
-        return self._make(self.form, scale, self.ordering)
+        return self._make(self.form, scale, self.weights, self.ordering)
 
     @classmethod
-    def _make(cls, form: StandardForm, scale: float, ordering: Ordering | None) -> Sweep:
+    def _make(cls, form: StandardForm, scale: float, weights: Array, ordering: Ordering | None) -> Sweep:
         tau, sigma = step_sizes(form, scale)
-        rows = tuple(_row_pass(term, step, ordering) for term, step in zip(form.terms, sigma, strict=True))
-        devices = _device_pass(form, tau, ordering)
-        return cls(form, ordering, tau if ordering is None else tau[ordering.nodes], sigma, devices, rows)
+        rows = tuple(_row_pass(term, step, weights, ordering) for term, step in zip(form.terms, sigma, strict=True))
+        devices = _device_pass(form, tau, weights, ordering)
+        return cls(form, weights, ordering, tau if ordering is None else tau[ordering.nodes], sigma, devices, rows)
 
     def arranged(self, iterate: Iterate) -> Iterate:
         """An iterate as it is arranged, from one as the form has it."""
@@ -106,37 +111,31 @@ class Sweep:
 
     def squared_parts(self, a: Iterate, b: Iterate) -> tuple[float, float]:
         """Squared distance of two iterates in the norm of the steps: primal and dual share."""
-        primal = _weighted_distance(a[0], b[0], self.tau)
-        dual = sum(_weighted_distance(x, y, step) for x, y, step in zip(a[1], b[1], self.sigma, strict=True))
+        primal = _weighted_distance(a[0], b[0], self.tau, 1.0 / self.weights)
+        if len(a[1]) == 1:
+            return primal, _weighted_distance(a[1][0], b[1][0], self.sigma[0], self.weights[: a[1][0].shape[1]])
+        dual = sum(
+            _weighted_distance(x, y, step, np.ones(x.shape[1]))
+            for x, y, step in zip(a[1], b[1], self.sigma, strict=True)
+        )
         return primal, float(dual)
-
-
-def _compiled_norm(term: Term) -> tuple[Array, float] | None:
-    """Radii, and 1 for boxes or 2 for balls, of differences under a norm with a compiled pass."""
-    norm = term.function.norm
-    if norm is None or not isinstance(term.map, EdgeDifference):
-        return None
-    radius, p = norm
-    if p == 1.0:
-        return radius, 1.0
-    return (radius, 2.0) if p == 2.0 or term.map.width == 1 else None
 
 
 def _ordering(form: StandardForm) -> Ordering | None:
     """An order, if there is nothing but one compiled pass over edges and one over devices."""
     map = form.terms[0].map
-    if len(form.terms) > 1 or _compiled_norm(form.terms[0]) is None or not isinstance(map, EdgeDifference):
+    if len(form.terms) > 1 or compiled_norm(form.terms[0]) is None or not isinstance(map, EdgeDifference):
         return None
     return Ordering.of(map) if "quadratic" in form.quadratic.capabilities else None
 
 
-def _device_pass(form: StandardForm, tau: Array, ordering: Ordering | None) -> DevicePass:
-    affine = form.quadratic.affine_prox(tau)
+def _device_pass(form: StandardForm, tau: Array, weights: Array, ordering: Ordering | None) -> DevicePass:
+    affine = form.quadratic.affine_prox(tau) if (weights == 1.0).all() else _weighted_prox(form, tau, weights)
     if affine is not None:
-        parts = tau, *affine
+        matrix, offset = affine
         if ordering is not None:
-            parts = tau[ordering.nodes], affine[0][ordering.nodes], affine[1][ordering.nodes]
-        return move_devices(*(np.ascontiguousarray(part) for part in parts))
+            tau, matrix, offset = (part[ordering.nodes] for part in (tau, matrix, offset))
+        return move_devices(tau, np.ascontiguousarray(matrix), np.ascontiguousarray(offset), weights)
     prox = form.quadratic.prox_operator(tau)
 
     def move(W: Array, pull: Array, relaxation: float) -> Array:
@@ -149,14 +148,22 @@ def _device_pass(form: StandardForm, tau: Array, ordering: Ordering | None) -> D
     return move
 
 
-def _row_pass(term: Term, sigma: Array, ordering: Ordering | None) -> RowPass:
-    norm = _compiled_norm(term)
+def _weighted_prox(form: StandardForm, tau: Array, weights: Array) -> tuple[Array, Array]:
+    """``(I + tau_i Omega H_i)^{-1}``, and that times ``tau_i Omega b_i``, by way of symmetric matrices."""
+    H, b = form.quadratic.quadratic()
+    root = np.sqrt(weights)
+    matrix, offset = LocalModels(root[:, None] * H * root, root * b).affine_prox(tau)
+    return matrix * (root[:, None] / root), root * offset
+
+
+def _row_pass(term: Term, sigma: Array, weights: Array, ordering: Ordering | None) -> RowPass:
+    norm = compiled_norm(term)
     if norm is not None and isinstance(term.map, EdgeDifference):
         radius, p = norm
         map = term.map
         if ordering is not None:
             map, radius = ordering.map, radius[ordering.edges]
-        step = float(sigma.max(initial=0.0))  # one for all edges, whose ends all have size one
+        step = float(sigma.max(initial=0.0)) / weights  # one for all edges, whose ends all have size one
         return (move_in_boxes if p == 1.0 else move_in_balls)(map, step, radius)
     ascend, descend = compiled(term.map)
     prox = term.function.conjugate_prox_operator(sigma)
@@ -169,11 +176,11 @@ def _row_pass(term: Term, sigma: Array, ordering: Ordering | None) -> RowPass:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _weighted_distance(A: Array, B: Array, step: Array) -> float:
+def _weighted_distance(A: Array, B: Array, step: Array, weights: Array) -> float:
     total = 0.0
     for i in range(len(A)):
         row = 0.0
         for k in range(A.shape[1]):
-            row += (A[i, k] - B[i, k]) ** 2
+            row += weights[k] * (A[i, k] - B[i, k]) ** 2
         total += row / step[i]
     return total

@@ -7,14 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numba import config
+from scipy.optimize import brentq
 
 import gtvmin as gtv
 from gtvmin.registry import make_solver
 from gtvmin.solvers import ordering, sweeps
+from gtvmin.solvers.feature_weights import feature_weights
 from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.ordering import Ordering
-from gtvmin.solvers.passes import MOST_THREADS, NUMBERS_PER_THREAD, thread_count
+from gtvmin.solvers.passes import MOST_THREADS, NUMBERS_PER_THREAD, _nearest_in_ball, thread_count
 from gtvmin.solvers.sweeps import Sweep
 
 N, SCALE, RELAXATION = 23, 0.7, 1.6
@@ -31,22 +35,35 @@ def problem(dim: int, p: float, seed: int = 0) -> gtv.GTVMin:
     return gtv.NetworkLasso(network, losses, lam=0.1, p=p)
 
 
-def step_in_numpy(problem: gtv.GTVMin, W: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def nearest_in_ball(v: np.ndarray, sigma: np.ndarray, radius: float) -> np.ndarray:
+    """The u in the ball with the least ``sum_k (u_k - v_k)^2 / sigma_k``, by bisection for its multiplier."""
+    if np.linalg.norm(v) <= radius:
+        return v
+
+    def outside(logarithm: float) -> float:
+        return float(np.log(np.linalg.norm(v / (1.0 + sigma * np.exp(logarithm))) / radius))
+
+    return v / (1.0 + sigma * np.exp(brentq(outside, -200.0, 200.0, xtol=1e-13, rtol=1e-15)))
+
+
+def step_in_numpy(
+    problem: gtv.GTVMin, W: np.ndarray, U: np.ndarray, weights: np.ndarray | float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 3.1 of Condat (2013) with the diagonal steps of Pock and Chambolle (2011), device by device."""
-    D = problem.network.incidence().toarray()
+    D, weights = problem.network.incidence().toarray(), np.broadcast_to(weights, W.shape[1])
     degree = np.abs(D).sum(axis=0)
-    tau, sigma = SCALE / degree, 1.0 / (2.0 * SCALE)
-    at, prox = W - tau[:, None] * (D.T @ U), np.empty_like(W)
+    tau, sigma = SCALE * weights / degree[:, None], 1.0 / (2.0 * SCALE * weights)
+    at, prox = W - tau * (D.T @ U), np.empty_like(W)
     for i, loss in enumerate(problem.losses):
         X, y = (loss.X, loss.y) if isinstance(loss, gtv.SquaredError) else (np.zeros((1, W.shape[1])), np.zeros(1))
-        hessian = np.eye(W.shape[1]) + 2.0 * tau[i] / len(y) * X.T @ X
-        prox[i] = np.linalg.solve(hessian, at[i] + 2.0 * tau[i] / len(y) * X.T @ y)
-    V = U + sigma * D @ (2.0 * prox - W)
-    radius = problem.alpha * problem.network.weights[:, None]
+        hessian = np.diag(1.0 / tau[i]) + 2.0 / len(y) * X.T @ X
+        prox[i] = np.linalg.solve(hessian, at[i] / tau[i] + 2.0 / len(y) * X.T @ y)
+    V = U + sigma * (D @ (2.0 * prox - W))
+    radius = problem.alpha * problem.network.weights
     if problem.penalty == gtv.Norm(1):
-        inside = np.clip(V, -radius, radius)
+        inside = np.clip(V, -radius[:, None], radius[:, None])
     else:
-        inside = V * np.minimum(1.0, radius / np.linalg.norm(V, axis=1, keepdims=True))
+        inside = np.array([nearest_in_ball(v, sigma, r) for v, r in zip(V, radius, strict=True)])
     return W + RELAXATION * (prox - W), U + RELAXATION * (inside - U)
 
 
@@ -67,6 +84,67 @@ def test_steps_are_those_of_the_formulas(dim: int, p: float, threads: int, monke
     np.testing.assert_allclose(iterate[0], W, atol=1e-12)
     np.testing.assert_allclose(iterate[1][0], U, atol=1e-12)
     np.testing.assert_allclose(pull.sum(axis=0), case.network.incidence().T @ U, atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_each_parameter_may_have_its_own_steps(p: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "thread_count", lambda edges, dim: threads)
+    case, rng, weights = problem(3, p), np.random.default_rng(1), np.array([10.0, 1.0, 0.1])
+    W, U = rng.normal(size=(N, 3)), 0.1 * rng.normal(size=(case.lowered.form.n_edges, 3))
+    sweep = Sweep.of(case.lowered.form, SCALE, weights)
+    iterate, pull = (W.copy(), (U.copy(),)), sweep.pull((U,))
+    for _ in range(3):
+        sweep.advance(iterate, pull, RELAXATION)
+        W, U = step_in_numpy(case, W, U, weights)
+    np.testing.assert_allclose(iterate[0], W, atol=1e-12)
+    np.testing.assert_allclose(iterate[1][0], U, atol=1e-12)
+    zero = np.zeros_like(W), (np.zeros_like(U),)
+    degree = np.asarray(abs(case.network.incidence()).sum(axis=0)).ravel()
+    primal, dual = sweep.squared_parts((W, (U,)), zero)
+    assert primal == pytest.approx((W**2 * degree[:, None] / (SCALE * weights)).sum())
+    assert dual == pytest.approx((U**2 * 2.0 * SCALE * weights).sum())
+
+
+@given(st.integers(1, 6), st.integers(0, 10**6), st.floats(0.0, 9.0), st.floats(-6.0, 3.0))
+@settings(deadline=None, max_examples=60)
+def test_nearest_points_of_balls_in_a_metric(dim: int, seed: int, spread: float, outside: float) -> None:
+    rng = np.random.default_rng(seed)
+    sigma, v = 10.0 ** rng.uniform(-spread, spread, dim), rng.normal(size=dim)
+    radius = float(np.linalg.norm(v)) / (1.0 + 10.0**outside)
+    found = v.copy()
+    _nearest_in_ball(found, sigma, radius)
+    assert np.linalg.norm(found) <= radius * (1.0 + 4e-16)
+    np.testing.assert_allclose(found, nearest_in_ball(v, sigma, radius), atol=1e-10 * radius, rtol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_features_in_other_units_take_no_more_than_a_few_steps(p: float) -> None:
+    rng, units = np.random.default_rng(0), np.array([1e6, 1.0, 1e-3])
+    truth, n = rng.normal(size=(2, 3)), 60
+    losses = []
+    for i in range(n):
+        Z = rng.normal(size=(8, 3))
+        losses.append(gtv.SquaredError(Z * units, Z @ truth[2 * i // n] + 0.3 * rng.normal(size=8)))
+    network = gtv.FLNetwork.from_edges([(i, j) for i in range(n) for j in (i + 1, i + 2, i + 5) if j < n])
+    case = gtv.NetworkLasso(network, losses, lam=0.3, p=p)
+    weights = feature_weights(case.lowered.form)
+    assert np.exp(np.log(weights).mean()) == pytest.approx(1.0)
+    np.testing.assert_allclose(weights[1:] / weights[:-1], (units[:-1] / units[1:]) ** 2, rtol=0.5)
+    assert case.solve("adaptive_primal_dual", max_iter=3000, gap=1e-6).is_certified
+
+
+def test_features_in_like_units_have_equal_steps() -> None:
+    assert (feature_weights(problem(4, 2.0).lowered.form) == 1.0).all()
+    network = gtv.FLNetwork.from_edges([(0, 1)])
+    rows = [gtv.Huber([[1e6, 1.0]], [1.0])] * 2  # rows of data tie parameters together
+    assert (feature_weights(gtv.NetworkLasso(network, rows, lam=1.0).lowered.form) == 1.0).all()
+    empty = gtv.NetworkLasso(network, [gtv.Zero(2)] * 2, lam=1.0).lowered.form
+    assert (feature_weights(empty) == 1.0).all()
+    partly = [gtv.SquaredError([[1e3, 1.0, 0.0]], [1.0])] * 2
+    np.testing.assert_allclose(
+        feature_weights(gtv.NetworkLasso(network, partly, lam=1.0).lowered.form), [1e-3, 1e3, 1.0], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0])
