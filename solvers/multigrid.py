@@ -48,17 +48,26 @@ class BlockLevels:
     """
 
     def __init__(self, graphs: Hierarchy, Q: Array) -> None:
-        self.graphs = graphs
-        self.blocks = np.empty((len(graphs.parent), *Q.shape[1:]))
-        _fill_blocks(Q, graphs.parent, graphs.degrees, self.blocks)
+        self.graphs, self.Q = graphs, Q
+        if len(graphs.at) > 2:
+            self.Q = np.empty((len(graphs.parent), *Q.shape[1:]))
+            _add_up(Q, graphs.parent, self.Q)
 
-    def inverses(self, nodes: NDArray[np.bool_] | None = None) -> Array:
+    def blocks(self, nodes: NDArray[np.bool_]) -> Array:
+        """Blocks on the diagonal, of some nodes."""
+        return self.Q[nodes] + self.graphs.degrees[nodes][:, None, None] * np.eye(self.Q.shape[1])
+
+    @property
+    def diagonal(self) -> Array:
+        """Diagonals of all blocks (n_total, dim)."""
+        return np.asarray(np.einsum("ijj->ij", self.Q) + self.graphs.degrees[:, None])
+
+    def inverses(self, nodes: NDArray[np.bool_]) -> Array:
         """Inverses of the blocks of some nodes, pseudo-inverses for those without neighbours; the others' are empty."""
-        nodes = np.ones(len(self.blocks), dtype=bool) if nodes is None else nodes
-        out = np.empty_like(self.blocks)
-        out[nodes] = invert_blocks(self.blocks[nodes])
+        out = np.empty_like(self.Q)
+        out[nodes] = invert_blocks(self.blocks(nodes))
         alone = nodes & (self.graphs.degrees == 0)
-        blocks = self.blocks[alone]
+        blocks = self.blocks(alone)
         diagonal = np.einsum("ijj->ij", blocks)
         scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         values, vectors = np.linalg.eigh(blocks * scale[:, :, None] * scale[:, None, :])
@@ -71,29 +80,28 @@ class BlockLevels:
     def plain(self) -> NDArray[np.bool_]:
         """Nodes whose neighbours outweigh their losses: their blocks are about multiples of the identity."""
         degrees = self.graphs.degrees
-        return np.asarray(np.einsum("ijj->i", self.blocks) <= (self.blocks.shape[1] + PLAIN) * degrees) & (degrees > 0)
+        return np.asarray(np.einsum("ijj->i", self.Q) <= PLAIN * degrees) & (degrees > 0)
 
     def product(self, V: Array, out: Array) -> None:
         """The finest level's matrix times V."""
         g = self.graphs
-        _multiply(0, len(V), g.start, g.neighbour, g.weight, self.blocks, V, out)
+        _multiply(0, len(V), g.start, g.neighbour, g.weight, g.degrees, self.Q, V, out)
 
 
 def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
     """``(B, out)`` puts about ``A^{-1} B`` in ``out``; not quite a linear map of B."""
     g = levels.graphs
-    n, dim = int(g.at[1]), levels.blocks.shape[1]
+    n, dim = int(g.at[1]), levels.Q.shape[1]
     B, X, C, AC, AX = (np.zeros((int(g.at[-1]), dim)) for _ in range(5))
-    plain, diagonal = levels.plain, np.einsum("ijj->ij", levels.blocks)
-    scale = 1.0 / np.where(diagonal > 0, diagonal, 1.0)
-    inverses = levels.inverses(~plain)
+    plain, diagonal = levels.plain, levels.diagonal
+    scale, inverses = 1.0 / np.where(diagonal > 0, diagonal, 1.0), levels.inverses(~plain)
     work = np.diff(g.at) * float(dim) + np.diff(g.start[g.at])
     twice = np.append(work[1:] <= SHRINKING * work[:-1], False)
 
     def cycle(rhs: Array, out: Array) -> None:
         B[:n] = rhs
         _cycle(
-            0, g.at, twice, g.start, g.neighbour, g.weight, levels.blocks, plain, scale, inverses, g.parent,
+            0, g.at, twice, g.start, g.neighbour, g.weight, g.degrees, levels.Q, plain, scale, inverses, g.parent,
             B, X, C, AC, AX,
         )  # fmt: skip
         out[:] = X[:n]
@@ -102,43 +110,42 @@ def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _fill_blocks(Q: Array, parent: IntArray, degrees: Array, blocks: Array) -> None:
+def _add_up(Q: Array, parent: IntArray, sums: Array) -> None:
+    """Of every node the sum of Q over the devices that it stands for."""
     n, total, dim = len(Q), len(parent), Q.shape[1]
     for i in range(total):
         for j in range(dim):
             for k in range(dim):
-                blocks[i, j, k] = Q[i, j, k] if i < n else 0.0
+                sums[i, j, k] = Q[i, j, k] if i < n else 0.0
     for i in range(total):  # parents come after their members
         if parent[i] >= 0:
             for j in range(dim):
                 for k in range(dim):
-                    blocks[parent[i], j, k] += blocks[i, j, k]
-    for i in range(total):
-        for j in range(dim):
-            blocks[i, j, j] += degrees[i]
+                    sums[parent[i], j, k] += sums[i, j, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _multiply(
-    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, blocks: Array, V: Array, out: Array
-) -> None:
+    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, Q: Array,
+    V: Array, out: Array,
+) -> None:  # fmt: skip
     """Rows of the matrix of one level times V."""
     dim = V.shape[1]
     sums = np.empty(dim)
     for i in range(first, last):
         for j in range(dim):
-            sums[j] = 0.0
+            sums[j] = degrees[i] * V[i, j]
         for e in range(start[i], start[i + 1]):
             factor, other = weight[e], neighbour[e]
             for j in range(dim):
                 sums[j] -= factor * V[other, j]
         for j in range(dim):
             out[i, j] = sums[j]
-    for i in range(first, last):  # apart, since the blocks would drive V out of the cache
+    for i in range(first, last):  # apart, since Q would drive V out of the cache
         for j in range(dim):
             total = 0.0
             for k in range(dim):
-                total += blocks[i, j, k] * V[i, k]
+                total += Q[i, j, k] * V[i, k]
             out[i, j] += total
 
 
@@ -199,7 +206,7 @@ def _inner(first: int, last: int, U: Array, V: Array) -> float:
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _cycle(
     level: int, at: IntArray, twice: NDArray[np.bool_], start: IntArray, neighbour: IntArray, weight: Array,
-    blocks: Array, plain: NDArray[np.bool_], scale: Array, inverses: Array, parent: IntArray,
+    degrees: Array, Q: Array, plain: NDArray[np.bool_], scale: Array, inverses: Array, parent: IntArray,
     B: Array, X: Array, C: Array, AC: Array, AX: Array,
 ) -> int:  # fmt: skip
     """Put about ``A^{-1} B`` in X on one level; the rows of the levels below are scratch."""
@@ -211,9 +218,9 @@ def _cycle(
     B[low:high] = 0.0
     _restrict(first, last, start, neighbour, weight, parent, X, B)
     _cycle(
-        level + 1, at, twice, start, neighbour, weight, blocks, plain, scale, inverses, parent, B, X, C, AC, AX
+        level + 1, at, twice, start, neighbour, weight, degrees, Q, plain, scale, inverses, parent, B, X, C, AC, AX
     )  # fmt: skip
-    _multiply(low, high, start, neighbour, weight, blocks, X, AX)
+    _multiply(low, high, start, neighbour, weight, degrees, Q, X, AX)
     curvature, slope = _inner(low, high, X, AX), _inner(low, high, X, B)
     if curvature > 0.0:
         size, length = _inner(low, high, B, B), slope / curvature
@@ -224,10 +231,10 @@ def _cycle(
                 X[i, j] *= length
         if twice[level] and _inner(low, high, B, B) > ENOUGH**2 * size:
             _cycle(
-                level + 1, at, twice, start, neighbour, weight, blocks, plain, scale, inverses, parent,
+                level + 1, at, twice, start, neighbour, weight, degrees, Q, plain, scale, inverses, parent,
                 B, X, C, AC, AX,
             )  # fmt: skip
-            _multiply(low, high, start, neighbour, weight, blocks, X, AX)
+            _multiply(low, high, start, neighbour, weight, degrees, Q, X, AX)
             mixed, slope_2 = _inner(low, high, X, AC), _inner(low, high, X, B)
             curvature_2 = _inner(low, high, X, AX) - mixed**2 / curvature
             second = slope_2 / curvature_2 if curvature_2 > 0.0 else 0.0

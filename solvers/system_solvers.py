@@ -141,7 +141,7 @@ def _jacobi(levels: BlockLevels, Q: Array) -> Operator:
 
     curvature = float(np.einsum("ijj->", Q)) / Q.shape[1]
     local = float(levels.graphs.degrees.sum()) <= LOCAL * curvature
-    return block_jacobi(levels.inverses()) if local else point_jacobi(levels.blocks)
+    return block_jacobi(levels.inverses(np.ones(len(Q), dtype=bool))) if local else point_jacobi(levels.diagonal)
 
 
 def _too_slow(sizes: list[float], target: float) -> bool:

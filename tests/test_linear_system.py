@@ -165,10 +165,10 @@ def test_inverses_of_blocks_and_pseudo_inverses_without_neighbours() -> None:
     levels = BlockLevels(build_hierarchy(Graph.of_edges(tail, head, np.full(40, 1e-3), 50)), np.swapaxes(X, 1, 2) @ X)
     coupled = levels.graphs.degrees > 0
     assert 0 < coupled.sum() < len(coupled)
-    alone = levels.blocks[~coupled]
-    np.testing.assert_allclose(alone @ levels.inverses()[~coupled] @ alone, alone, atol=1e-12)
-    np.testing.assert_allclose(levels.inverses()[coupled], np.linalg.inv(levels.blocks[coupled]), rtol=1e-7, atol=1e-7)
-    np.testing.assert_array_equal(levels.inverses()[coupled], np.swapaxes(levels.inverses()[coupled], 1, 2))
+    alone, inverses = levels.blocks(~coupled), levels.inverses(coupled | True)
+    np.testing.assert_allclose(alone @ inverses[~coupled] @ alone, alone, atol=1e-12)
+    np.testing.assert_allclose(inverses[coupled], np.linalg.inv(levels.blocks(coupled)), rtol=1e-7, atol=1e-7)
+    np.testing.assert_array_equal(inverses[coupled], np.swapaxes(inverses[coupled], 1, 2))
 
 
 @pytest.mark.parametrize("spread", [0.0, 8.0])
@@ -184,7 +184,7 @@ def test_plain_smoothing_where_neighbours_outweigh_losses(spread: float) -> None
     plain, degrees = levels.plain, levels.graphs.degrees
     assert plain[:1024].all() if spread == 0 else 0 < plain[:1024].sum() < 1024
     assert not plain[degrees == 0].any()
-    for block, degree in zip(levels.blocks[plain], degrees[plain], strict=True):
+    for block, degree in zip(levels.blocks(plain), degrees[plain], strict=True):
         assert np.linalg.norm(block / degree - np.eye(DIM), ord=2) <= 0.1
     cycle, X = multigrid_cycle(levels), rng.normal(size=(1024, DIM))
     B, move = np.empty_like(X), np.empty_like(X)
