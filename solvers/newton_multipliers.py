@@ -27,7 +27,9 @@ LARGEST_PENALTY = 1e7
 REPAIR_SHARE = 1e-3
 # The penalty to start with if the start has flows already.
 WARM_PENALTY = 100.0
-# Weight of the proximal term, relative to the mean curvature of the losses; it shrinks as the penalty grows.
+# Weight of the proximal term, relative to the mean curvature of the losses; it shrinks as the penalty's root grows.
+# Devices without data whose flows are all at their bounds have no other curvature: if it shrank faster, Newton steps
+# would leap from kink to kink.
 PROXIMAL_SHARE = 1e-3
 # A subproblem is solved once its gradient is below this share of the flows' change.
 ACCURACY = 0.2
@@ -109,9 +111,9 @@ class NewtonMultipliers:
         penalty = self.penalty
         if penalty is None:
             penalty = (curvature if curvature > 0 else 1.0) / max(degree, 1.0) * (WARM_PENALTY if warm else 1.0)
-        state = MultiplierState(
-            W, duals[0], duals[0], W, penalty, PROXIMAL_SHARE * curvature, 0.0, LARGEST_PENALTY * penalty, None
-        )
+        # without edges there are no multipliers to wait for: the losses alone are minimised
+        proximal = PROXIMAL_SHARE * curvature if form.n_edges else 0.0
+        state = MultiplierState(W, duals[0], duals[0], W, penalty, proximal, 0.0, LARGEST_PENALTY * penalty, None)
         if warm:
             state.solved = Point(W, duals)
         state.value, state.F = self._evaluate(form, state, W)
@@ -182,7 +184,7 @@ class NewtonMultipliers:
         state.solved = Point(state.W, (inside,))
         state.U, state.centre = state.F, state.W
         state.penalty = min(growth * state.penalty, state.largest)
-        state.proximal /= growth
+        state.proximal /= np.sqrt(growth)
         state.late |= growth == 1.0 or state.penalty >= REPAIR_SHARE * state.largest
         state.value, state.F = self._evaluate(form, state, state.W)
 

@@ -14,6 +14,7 @@ from gtvmin.errors import CapabilityError
 from gtvmin.solvers.driver import missing_capabilities
 from gtvmin.solvers.newton_multipliers import NewtonMultipliers
 from gtvmin.solvers.smooth_duals import hessians, row_duals
+from gtvmin.verify import suite
 
 PENALTIES = [gtv.Norm(1), gtv.Norm(2), gtv.Norm(np.inf), gtv.HuberPenalty(0.3), gtv.SquaredNorm()]
 CVXPY_PENALTY = {
@@ -111,6 +112,14 @@ def test_duals_of_data_points_meet_the_linear_conditions() -> None:
         conjugate.solve(solver="CLARABEL")
         q = -12 * p
         assert float((q * np.log(q) + (1 - q) * np.log(1 - q)).sum() / 12) == pytest.approx(conjugate.value, rel=1e-6)
+
+
+def test_long_stretches_without_data_are_crossed() -> None:
+    """A path on which few devices have data: the others' only curvature is that of the edges, which vanishes."""
+    problem = next(instance for instance in suite("hard") if instance.name == "hard_long_path").problem()
+    solution = problem.solve("newton_multipliers", gap=1e-9, max_iter=500)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(problem.to_cvxpy().solve(solver="CLARABEL"), rel=1e-6)
 
 
 def test_a_warm_start_is_used() -> None:

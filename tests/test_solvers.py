@@ -310,6 +310,21 @@ def test_a_perfect_fit_under_strong_coupling_is_certified(seed: int) -> None:
     assert solution.gap < 1e-12
 
 
+@pytest.mark.parametrize("penalty", [gtv.SquaredNorm(), gtv.Norm(2)], ids=repr)
+def test_where_rounding_alone_spoils_a_certificate_it_is_rigorous(penalty: gtv.Penalty) -> None:
+    """Absolute errors without noise: the optimum is zero, and no estimate of rounding is small against that."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(8, 6, 3))
+    losses = [gtv.LeastAbsolute(X[i], X[i] @ np.array([0.5, -1.0, 2.0])) for i in range(8)]
+    problem = gtv.GTVMin(nx.cycle_graph(8), losses, penalty=penalty, alpha=0.1)
+    solution = problem.solve()
+    assert solution.status is gtv.Status.CERTIFIED
+    assert solution.certificate.rigorous
+    plain = gtv.certify(problem, solution.weights, duals=solution.certificate.duals)
+    assert not plain.holds(1e-6)
+    assert plain.gap - plain.rounding < solution.gap < 1e-13
+
+
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
