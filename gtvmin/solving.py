@@ -67,7 +67,7 @@ def choose_method(form: StandardForm) -> str:
 
 
 def _one_thin_factor(form: StandardForm) -> bool:
-    """Squared distances and a Euclidean norm on a graph whose factors stay sparse."""
+    """Squared distances at all devices and a Euclidean norm on a graph whose factors stay sparse."""
     if form.rows or not {"local.quadratic", "coupling.norm"} <= form.capabilities:
         return False
     from gtvmin.solvers.laplacian_factor import thin_pattern
@@ -75,7 +75,11 @@ def _one_thin_factor(form: StandardForm) -> bool:
 
     norm = form.coupling.norm
     euclidean = norm is not None and norm[1] == 2.0
-    return euclidean and isotropic_curvature(form) is not None and thin_pattern(form.edges) is not None
+    # on a grid of 30,000 edges with half of the devices unlabelled, admm had a gap of 0.1 after 24 s of CPU time,
+    # adaptive_primal_dual took 0.25 s to 1e-4
+    curvature = isotropic_curvature(form)
+    labelled = curvature is not None and bool((curvature > 0).all())
+    return euclidean and labelled and thin_pattern(form.edges) is not None
 
 
 def solve(
