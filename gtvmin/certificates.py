@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from gtvmin.errors import CertificateError
 from gtvmin.gap import gap_rounding, gap_terms, lower_bound, objective_floor, objective_rounding, relative_gap
 from gtvmin.linear_conditions import span_residual
 from gtvmin.rigorous import rigorous_bound
-from gtvmin.solvers.standard_form import Array, Duals, Point, StandardForm
+from gtvmin.solvers.standard_form import Array, Duals, Point
 from gtvmin.storage import write_atomically
 from gtvmin.validation import restore_frozen
 
@@ -87,7 +88,6 @@ class Certificate:
     rounding: float
     per_node: Array
     per_edge: Array
-    radius: Array
     dual_radius: Array
     infeasibility: float
     violation: Array
@@ -96,6 +96,12 @@ class Certificate:
     duals: Duals
     problem: GTVMin
     rigorous: bool
+
+    @cached_property
+    def radius(self) -> Array:
+        """``||w_i - w_i^*|| <= radius_i`` from strong convexity, whose constants are eigenvalues: on demand."""
+        mu = self.problem.lowered.form.local.strong_convexity
+        return _read_only(np.where(mu > 0, np.sqrt(2.0 * self.gap / np.where(mu > 0, mu, 1.0)), np.inf))
 
     @property
     def problem_hash(self) -> str:
@@ -258,7 +264,6 @@ def certify(
         rounding=rounding,
         per_node=per_node,
         per_edge=per_edge,
-        radius=_radius(form, gap),
         dual_radius=_dual_radius(lowered, gap),
         infeasibility=terms.infeasibility,
         violation=domain_violation(form, parameters),
@@ -282,7 +287,6 @@ def _rigorous(problem: GTVMin, W: Array, duals: Duals) -> Certificate:
         rounding=0.0,
         per_node=bound.per_node,
         per_edge=bound.per_edge,
-        radius=_radius(form, bound.gap),
         dual_radius=_dual_radius(problem.lowered, bound.gap),
         infeasibility=gap_terms(form, W, duals).infeasibility,
         violation=domain_violation(form, W),
@@ -304,11 +308,6 @@ def _dual_radius(lowered: Lowered, gap: float) -> Array:
         finite = np.isfinite(smoothness)
         radius[edges] = np.where(finite, np.sqrt(2.0 * max(gap, 0.0) * np.where(finite, smoothness, 0.0)), np.inf)
     return radius
-
-
-def _radius(form: StandardForm, gap: float) -> Array:
-    mu = form.local.strong_convexity
-    return np.where(mu > 0, np.sqrt(2.0 * gap / np.where(mu > 0, mu, 1.0)), np.inf)
 
 
 def load_certificate(path: str | Path, problem: GTVMin) -> Certificate:

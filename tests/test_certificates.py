@@ -174,6 +174,20 @@ def test_a_certificate_is_made_by_certify_only_and_cannot_be_changed() -> None:
         certificate.W[0, 0] = 1.0
 
 
+def test_the_radius_is_computed_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the least eigenvalue of twice the mean of x x^T, and once."""
+    rows = np.array([[[1.0, 2.0], [0.5, -1.0], [1.5, 0.0]], [[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
+    losses = [gtv.SquaredError(X, [1.0, 2.0, 3.0]) for X in rows]
+    problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1)]), losses, penalty=gtv.SquaredNorm(), alpha=1.0)
+    eigenvalues = [np.linalg.svd(X, compute_uv=False)[-1] ** 2 * 2 / 3 for X in rows]
+    with monkeypatch.context() as patch:
+        patch.delattr(np.linalg, "eigvalsh")
+        certificate = gtv.certify(problem, np.ones((2, 2)), [[0.0, 0.0]])
+    np.testing.assert_allclose(certificate.radius, np.sqrt(2 * certificate.gap / np.array(eigenvalues)), rtol=1e-12)
+    assert certificate.radius is certificate.radius
+    assert not certificate.radius.flags.writeable
+
+
 def test_save_and_load_prove_again(tmp_path) -> None:
     problem = random_problem(1, gtv.Norm(2))
     solution = problem.solve(gap=1e-6)
