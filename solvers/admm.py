@@ -32,7 +32,7 @@ FACTOR_RANGE = (0.1, 10.0)
 LOCAL_RANGE = (0.1, 10.0)
 SMALLEST_WEIGHT = 1e-6
 # Copies of rows are smaller than differences of the devices' own fits, about by this factor.
-START_SHARE = 0.1
+START_SHARE = 0.2
 LEAST_SPREAD = 1e-2
 FIT_RIDGE = 1e-3
 LONG_STEP = 1e8
@@ -111,7 +111,7 @@ class ADMM:
     """
 
     rho: float = 1.0
-    relaxation: float = 1.8
+    relaxation: float = 1.7
     requires: ClassVar[frozenset[str]] = frozenset({"terms.prox"})
 
     def __post_init__(self) -> None:
