@@ -49,6 +49,8 @@ FACE_FLOOR = 1e-4
 def span_residual(form: StandardForm, U: Duals) -> Net:
     """Net duals moved into the conjugates' span, how far each was off, and the throughput it is measured by."""
     S = -form.adjoint(U)
+    if form.quadratic.full_span.all():  # there are no conditions
+        return S, np.zeros(form.n_nodes), np.linalg.norm(S, axis=1)
     inside = form.quadratic.project_dual(S)
     throughput = np.linalg.norm(inside, axis=1)
     for term, dual in zip(form.terms, U, strict=True):
