@@ -30,8 +30,9 @@ PRODUCTS = 40
 # fit.
 WORK_SHARE, FITTING_SHARE = 0.2, 1.0
 FIRST_WORK = 5.0
-# Without a factor, a flow is looked for once the number of groups has changed by no more than this share since the last
-# time: the second one where the solver's own flows are feasible, so that there is no haste.
+# A flow is looked for once the number of groups has changed by no more than this share since the last time: the second
+# one where the own flows of the solver are feasible, so that there is no haste.  By factors, also at first, and after
+# a flow that fitted.
 SAME, SAME_IF_FEASIBLE = 1e-2, 2e-3
 # Where it was not found, the next try is after this many times the iterations, and may take as many times the passes.
 PATIENCE = 1.5
@@ -105,7 +106,8 @@ class ClusterCandidates:
     def _may_look_for_flow(self, iteration: int, settled: bool) -> bool:
         if self.flow_work > self.flow_share * iteration + FIRST_WORK:
             return False
-        return iteration >= self.next_flow and (settled or self.pattern is not None)
+        promising = self.pattern is not None and (self.flow_share == FITTING_SHARE or self.flow_work == 0.0)
+        return iteration >= self.next_flow and (settled or promising)
 
     @functools.cached_property
     def pattern(self) -> LaplacianPattern | None:
