@@ -25,6 +25,9 @@ Moved = Callable[[Array, Array, Array, float], None]
 
 # A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
 INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
+# Sums of squares and products may be added up in the order that suits the processor, always the same; infinities and
+# NaN stay what they are.
+REORDERED = {"reassoc", "contract"}
 # Newton's method for the nearest point of a ball ends when it is outside by this share of the radius.
 NEWTON_STEPS, CLOSE = 50, 1e-14
 # Starting a thread for a pass takes 0.05 ms, in which a pass moves about 20,000 numbers.
@@ -135,7 +138,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has no threads of its parent
 
 
-@njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy", nogil=True, fastmath=REORDERED)  # type: ignore[untyped-decorator]
 def _move_devices(
     W: Array, ahead: Array, pull: Array, first: int, tau: Array, weights: Array, M: Array, offset: Array,
     relaxation: float, unroll: tuple[int, ...],
@@ -160,7 +163,7 @@ def _move_devices(
             W[i, j] += relaxation * move
 
 
-@njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy", nogil=True, fastmath=REORDERED)  # type: ignore[untyped-decorator]
 def _move_in_balls(
     U: Array, ahead: Array, pull: Array, tail: Ends, head: Ends, sigma: float, radius: Array, relaxation: float,
     unroll: tuple[int, ...],
@@ -228,7 +231,7 @@ def _nearest_in_ball(v: Array, sigma: Array, radius: float) -> None:
         v[k] *= factor / (1.0 + sigma[k] * mu)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, error_model="numpy", nogil=True, fastmath=REORDERED)  # type: ignore[untyped-decorator]
 def _move_in_boxes(
     U: Array, ahead: Array, pull: Array, tail: Ends, head: Ends, sigma: Array, radius: Array, relaxation: float,
     unroll: tuple[int, ...],
