@@ -28,6 +28,8 @@ __all__ = ["PathPoint", "PathSolver", "contracted_admm", "contracted_solution"]
 
 # A certificate adds an estimate of rounding to the gap that the solver sees.
 AIM = 0.9
+# Numbers whose squares underflow are below this.
+LEAST = 1e-150
 
 
 class PathPoint(NamedTuple):
@@ -86,10 +88,12 @@ class PathSolver:
             if point.relative_gap <= self.gap:
                 return point
         current = self.problem.with_alpha(alpha)
-        certificate = certify(current, solver.W, duals=(solver.U,))
-        if certificate.holds(self.gap):
-            return _point_of(current, certificate)
-        solution = current.solve("admm", gap=self.gap, start=solver.W)
+        start = solver.W if np.isfinite(solver.W).all() else None
+        if start is not None:
+            certificate = certify(current, solver.W, duals=(solver.U,))
+            if certificate.holds(self.gap):
+                return _point_of(current, certificate)
+        solution = current.solve("admm", gap=self.gap, start=start)
         solver.restart(solution.weights, solution.flows)
         return _point_of(current, solution.certificate)
 
@@ -100,6 +104,8 @@ def contracted_solution(
     """Solution on the contracted network, or None where it misses the gap."""
     began, before = time.perf_counter(), solver.iterations
     solver.solve(problem.alpha, AIM * nonnegative_number(gap, "gap"), np.inf if time_limit is None else time_limit)
+    if not np.isfinite(solver.W).all():
+        return None
     certificate = certify(problem, solver.W, duals=(solver.U,))
     if not certificate.holds(gap):
         return None
@@ -121,12 +127,14 @@ def _judge(solver: ContractedADMM) -> PathPoint:
     from gtvmin.solvers.clustering_gap import fused_labels, proved_gap
 
     network, W, U = solver.network, solver.W, solver.U
+    bound = solver.strength * network.weights
     gap, objective = proved_gap(network, solver.strength, W, U)
-    relative = relative_gap(gap, objective, 0.0)
+    # squares of smaller numbers than these underflow, where certify() takes more care
+    small = LEAST * float(bound.sum() + np.abs(W).max() + network.mass.max() + 1.0 / network.mass.min())
+    relative = relative_gap(gap, objective, 0.0) if objective > small else np.inf
     radius = np.sqrt(2.0 * gap / network.mass)
     least = ROUNDING * float(np.abs(W).max())
     close = max(SHARE * float(np.median(radius)) / np.sqrt(len(W)), least)
-    bound = solver.strength * network.weights
     labels = fused_labels(network, W, U, bound, radius, close, least, 1.0 - SLACK)
     return PathPoint(W.copy(), labels, gap, relative)
 

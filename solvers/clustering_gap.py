@@ -15,6 +15,8 @@ from .linear_maps import Array, IntArray
 __all__ = ["fused_labels", "proved_gap"]
 
 EPS = float(np.finfo(float).eps)
+# Rounding counts this many times, as sums are taken in another order than in certificates.
+CAUTION = 2.0
 
 
 def proved_gap(network: ClusteringNetwork, strength: float, W: Array, U: Array) -> tuple[float, float]:
@@ -74,7 +76,7 @@ def _edge_terms(W: Array, U: Array, bound: Array, tail: IntArray, head: IntArray
         length = bound[e] * np.sqrt(square)
         # written so that NaN is kept
         term = length - product
-        gap += (0.0 if term < 0.0 else term) + 2.0 * (dim + 4) * EPS * length
+        gap += (0.0 if term < 0.0 else term) + 2.0 * CAUTION * (dim + 4) * EPS * length
         objective += length
     return gap, objective
 
@@ -84,11 +86,11 @@ def _node_terms(
     mass: Array, centres: Array, W: Array, U: Array, start: IntArray, edges: IntArray, signs: Array
 ) -> tuple[float, float]:
     n, dim = W.shape
-    units = 2.0 * (dim + 2) * EPS
+    units = 2.0 * CAUTION * (dim + 2) * EPS
     gap, objective = 0.0, 0.0
     for i in range(n):
         square, error, drift = 0.0, 0.0, 0.0
-        of_sum = EPS * np.sqrt(4.0 + start[i + 1] - start[i])
+        of_sum = CAUTION * EPS * np.sqrt(4.0 + start[i + 1] - start[i])
         for j in range(dim):
             move, net, throughput = W[i, j] - centres[i, j], 0.0, 0.0
             for k in range(start[i], start[i + 1]):

@@ -51,7 +51,7 @@ class ContractedADMM:
         self.W, self.U = network.centres.copy(), np.zeros((len(network.tail), network.dim))
         self.groups = Groups(np.arange(network.n_nodes), network.n_nodes)
         spread = float(np.sqrt(np.square(network.centres - network.centres.mean(axis=0)).sum(axis=1).mean()))
-        self.rho = 1.0 / (START_SHARE * spread) if spread > 0 else 1.0
+        self._first_rho = self.rho = 1.0 / (START_SHARE * spread) if spread > 0 else 1.0
         self.strength, self.iterations = 0.0, 0
         self._contracted: Contracted | None = None
         # strength, flows and edges between clusters of the solution before; flows that continue the change from it
@@ -88,6 +88,7 @@ class ContractedADMM:
     def restart(self, W: Array, U: Array) -> None:
         """Go on from a solution for the present strength that was found elsewhere."""
         self.W, self.U, self._before = W.copy(), U.copy(), None
+        self.rho = self.rho if np.isfinite(self.rho) else self._first_rho
         self.groups = self.network.components(np.asarray(~self.network.differences(W).any(axis=1)))
 
     def _scale_flows(self, strength: float) -> None:

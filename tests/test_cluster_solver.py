@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
-from gtvmin.cluster_solver import PathSolver, _points_alone, contracted_admm
+from gtvmin.cluster_solver import PathSolver, _judge, _points_alone, contracted_admm
 from gtvmin.fusion import fused_edges, join
 from gtvmin.gap import gap_rounding, gap_terms
 from gtvmin.solvers.clustering_flows import continued_flows, fit_flows
@@ -134,7 +134,7 @@ def test_the_gap_of_a_path_is_the_one_of_certificates(seed: int, dim: int, noise
     expected = gap_terms(form, W, (inside,)).total + gap_rounding(form, W, (inside,))
     assert objective == pytest.approx(form.objective(W), rel=1e-12)
     assert gap >= expected * (1.0 - 1e-9) - 1e-14 * objective
-    assert gap <= expected * (1.0 + 1e-9) + 1e-14 * objective
+    assert gap <= expected * (1.0 + 1e-9) + 4.0 * gap_rounding(form, W, (inside,)) + 1e-14 * objective
 
 
 def test_flows_out_of_range_prove_nothing() -> None:
@@ -163,7 +163,7 @@ def test_what_is_left_at_an_optimum_is_rounding(seed: int, fused: bool, dim: int
     form = clustering_of(network, 1.0).lowered.form
     expected = gap_terms(form, W, (U,)).total + gap_rounding(form, W, (U,))
     assert expected <= (1e-20 if fused else 1e-14 * form.objective(W))
-    assert 0.9 * expected <= proved_gap(network, 1.0, W, U)[0] <= 1.3 * expected
+    assert expected <= proved_gap(network, 1.0, W, U)[0] <= 10.0 * expected
 
 
 def test_clusters_are_joined_by_the_rule() -> None:
@@ -274,3 +274,28 @@ def test_other_norms_go_the_ordinary_way(p: float) -> None:
     for k, lam in enumerate(path.lams):
         reference = path.problem.with_alpha(lam).solve("cvxpy")
         assert path.problem.with_alpha(lam).objective(path.W[k]) == pytest.approx(reference.objective, rel=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.ConvergenceWarning", "ignore::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-150, 1e150, 1e160])
+def test_numbers_whose_squares_leave_the_range_of_doubles_are_judged_with_care(scale: float) -> None:
+    """Gaps are those of certificates, or infinite: squares that underflow to zero do not prove anything."""
+    network = random_network(5)
+    network = ClusteringNetwork(
+        np.ones(12), scale * network.centres, network.tail, network.head, np.ones(len(network.tail))
+    )
+    problem = clustering_of(network, 1.0)
+    for lam in (0.05 * scale, 0.5 * scale):
+        point = PathSolver(problem, 1e-6, {}).solve(lam)
+        certificate = problem.with_alpha(lam).certify(point.W)
+        assert np.isfinite(point.W).all()
+        assert point.relative_gap == np.inf or certificate.relative_gap <= 1e-5
+
+
+def test_an_objective_that_underflows_is_not_judged_by_its_squares() -> None:
+    network = random_network(5)
+    solver = ContractedADMM(
+        ClusteringNetwork(np.ones(12), 1e-165 * network.centres, network.tail, network.head, 1e-165 * network.weights)
+    )
+    solver.strength = 1.0
+    assert _judge(solver).relative_gap == np.inf
