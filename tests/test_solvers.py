@@ -322,7 +322,7 @@ def test_where_rounding_alone_spoils_a_certificate_it_is_rigorous(penalty: gtv.P
     assert solution.certificate.rigorous
     plain = gtv.certify(problem, solution.weights, duals=solution.certificate.duals)
     assert not plain.holds(1e-6)
-    assert plain.gap - plain.rounding < solution.gap < 1e-13
+    assert plain.gap - plain.rounding < 2.0 * solution.gap < 1e-13  # both are all but rounding
 
 
 @pytest.mark.parametrize(
