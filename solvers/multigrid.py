@@ -45,10 +45,12 @@ class BlockLevels:
         Graphs of the levels.
     Q : array (n_nodes, dim, dim)
         Of the devices.
+    rows : array (n_nodes, m, dim), optional
+        Matrices ``R_i`` with ``Q_i = R_i^T R_i`` and a small m: products with them read less memory.
     """
 
-    def __init__(self, graphs: Hierarchy, Q: Array) -> None:
-        self.graphs, self.Q = graphs, Q
+    def __init__(self, graphs: Hierarchy, Q: Array, rows: Array | None = None) -> None:
+        self.graphs, self.Q, self.rows = graphs, Q, rows
         if len(graphs.at) > 2:
             self.Q = np.empty((len(graphs.parent), *Q.shape[1:]))
             _add_up(Q, graphs.parent, self.Q)
@@ -85,7 +87,10 @@ class BlockLevels:
     def product(self, V: Array, out: Array) -> None:
         """The finest level's matrix times V."""
         g = self.graphs
-        _multiply(0, len(V), g.start, g.neighbour, g.weight, g.degrees, self.Q, V, out)
+        if self.rows is None:
+            _multiply(0, len(V), g.start, g.neighbour, g.weight, g.degrees, self.Q, V, out)
+        else:
+            _multiply_rows(g.start, g.neighbour, g.weight, g.degrees, self.rows, V, out)
 
 
 def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
@@ -125,11 +130,9 @@ def _add_up(Q: Array, parent: IntArray, sums: Array) -> None:
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _multiply(
-    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, Q: Array,
-    V: Array, out: Array,
-) -> None:  # fmt: skip
-    """Rows of the matrix of one level times V."""
+def _multiply_laplacian(
+    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, V: Array, out: Array
+) -> None:
     dim = V.shape[1]
     sums = np.empty(dim)
     for i in range(first, last):
@@ -141,12 +144,38 @@ def _multiply(
                 sums[j] -= factor * V[other, j]
         for j in range(dim):
             out[i, j] = sums[j]
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _multiply(
+    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, Q: Array,
+    V: Array, out: Array,
+) -> None:  # fmt: skip
+    """Rows of the matrix of one level times V."""
+    dim = V.shape[1]
+    _multiply_laplacian(first, last, start, neighbour, weight, degrees, V, out)
     for i in range(first, last):  # apart, since Q would drive V out of the cache
         for j in range(dim):
             total = 0.0
             for k in range(dim):
                 total += Q[i, j, k] * V[i, k]
             out[i, j] += total
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _multiply_rows(
+    start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, rows: Array, V: Array, out: Array
+) -> None:
+    """The same for the devices, with ``R_i^T (R_i v_i)`` in place of ``Q_i v_i``."""
+    n, m, dim = rows.shape
+    _multiply_laplacian(0, n, start, neighbour, weight, degrees, V, out)
+    for i in range(n):
+        for r in range(m):
+            total = 0.0
+            for k in range(dim):
+                total += rows[i, r, k] * V[i, k]
+            for k in range(dim):
+                out[i, k] += total * rows[i, r, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -199,6 +199,10 @@ class BlockFunction:
         """``(H, b)`` with gradient ``H_i w_i - b_i``; H has shape (n_rows, dim, dim)."""
         raise NotImplementedError
 
+    def few_rows(self) -> Array | None:
+        """Matrices ``R_i`` with ``H_i = R_i^T R_i``, (n_rows, m, dim), if there are some with a small m."""
+        return None
+
     def to_cvxpy(self, W: Any, unit: float = 1.0, factor: float = 1.0) -> Any:
         """CVXPY expression of ``factor * sum_i f_i(unit * w_i)``, without a loop over rows.
 

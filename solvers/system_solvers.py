@@ -59,7 +59,7 @@ def iterative_solve(form: StandardForm, Q: Array, strengths: list[Array]) -> Sol
     """Multigrid where it pays, for plain differences across edges; the blocks of the diagonal for other maps."""
     maps = [term.map for term in form.couplings]
     if all(isinstance(map, EdgeDifference) for map in maps):
-        return _graph_solve(form, Q, strengths)
+        return _graph_solve(form, Q, form.quadratic.few_rows(), strengths)
     degree = np.zeros(form.n_nodes)
     for strength, map in zip(strengths, maps, strict=True):  # a coupling's own blocks are bounded by multiples of I
         degree += map.at_nodes(strength)
@@ -87,7 +87,9 @@ def _plain_solve(multiply: Operator, precondition: Operator, limit: int) -> Solv
     return solve
 
 
-def _graph_solve(form: StandardForm, Q: Array, strengths: list[Array], reorder: bool = True) -> Solve:
+def _graph_solve(
+    form: StandardForm, Q: Array, rows: Array | None, strengths: list[Array], reorder: bool = True
+) -> Solve:
     """Conjugate gradients with a Jacobi preconditioner, which multigrid relieves once it is too slow."""
     from .aggregation import Graph, build_hierarchy
     from .multigrid import BlockLevels, multigrid_cycle
@@ -95,9 +97,9 @@ def _graph_solve(form: StandardForm, Q: Array, strengths: list[Array], reorder: 
 
     tail, head = (np.concatenate([term.map.ends[k] for term in form.couplings]) for k in (0, 1))
     if reorder and form.n_nodes * form.dim > FAR_NUMBERS and np.abs(head - tail).mean() > FAR_SHARE * form.n_nodes:
-        return _reordered_solve(form, Q, strengths)
+        return _reordered_solve(form, Q, rows, strengths)
     graph = Graph.of_edges(tail, head, np.concatenate(strengths), form.n_nodes)
-    levels = BlockLevels(build_hierarchy(graph, levels=1), Q)
+    levels = BlockLevels(build_hierarchy(graph, levels=1), Q, rows)
     updates, cycle = compiled_updates(), None
     jacobi = _jacobi(levels, Q)
 
@@ -119,7 +121,7 @@ def _graph_solve(form: StandardForm, Q: Array, strengths: list[Array], reorder: 
     return solve
 
 
-def _reordered_solve(form: StandardForm, Q: Array, strengths: list[Array]) -> Solve:
+def _reordered_solve(form: StandardForm, Q: Array, rows: Array | None, strengths: list[Array]) -> Solve:
     """With neighbours near to each other in memory, as far as the reverse Cuthill-McKee order brings that."""
     n = form.n_nodes
     tail, head = (np.concatenate([term.map.ends[k] for term in form.couplings]) for k in (0, 1))
@@ -128,7 +130,8 @@ def _reordered_solve(form: StandardForm, Q: Array, strengths: list[Array]) -> So
     position = np.empty(n, dtype=np.int64)
     position[order] = np.arange(n)
     terms = tuple(replace(term, map=term.map.renumbered(position, n)) for term in form.couplings)
-    inner = _graph_solve(replace(form, couplings=terms), Q[order], strengths, reorder=False)
+    rows = None if rows is None else rows[order]
+    inner = _graph_solve(replace(form, couplings=terms), Q[order], rows, strengths, reorder=False)
 
     def solve(R: Array, target: float) -> Array:
         return inner(R[order], target)[position]

@@ -195,3 +195,36 @@ def test_plain_smoothing_where_neighbours_outweigh_losses(spread: float) -> None
         X = X - move
         levels.product(X, B)
         assert float((X * B).sum()) < 0.7**2 * before
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_products_with_few_rows(rows: int) -> None:
+    """Through the rows where there are fewer than half as many as parameters, and the solution stays what it is."""
+    rng = np.random.default_rng(9)
+    X, y = rng.normal(size=(100, rows, 5)), rng.normal(size=(100, rows))
+    weight = rng.uniform(0.5, 2.0, rows)
+    losses = [gtv.SquaredError(X[i], y[i], sample_weight=weight) for i in range(100)]
+    tail, head = grid_edges(10)
+    network = gtv.FLNetwork.from_edges(np.column_stack([tail, head]), nodes=range(100))
+    problem = gtv.GTVMin(network, losses, penalty=gtv.SquaredNorm(), alpha=0.7)
+    quadratic = problem.lowered.form.quadratic
+    Q, b = quadratic.quadratic()
+    few = quadratic.few_rows()
+    laplacian = 1.4 * network.laplacian()
+    matrix = sparse.block_diag(list(Q)) + sparse.kron(laplacian, np.eye(5))
+    if rows == 2:
+        np.testing.assert_allclose(np.swapaxes(few, 1, 2) @ few, Q, atol=1e-13)
+        levels = BlockLevels(
+            build_hierarchy(Graph.of_edges(tail, head, np.full(len(tail), 1.4), 100), levels=1), Q, few
+        )
+        V, out = rng.normal(size=(100, 5)), np.empty((100, 5))
+        levels.product(V, out)
+        np.testing.assert_allclose(out.ravel(), matrix @ V.ravel(), atol=1e-12)
+    else:
+        assert few is None
+    solution = problem.solve(LinearSystem("cg"), gap=1e-10)
+    np.testing.assert_allclose(solution.weights.ravel(), spsolve(matrix.tocsc(), b.ravel()), atol=1e-9)
+    assert (
+        problem.with_losses([*losses[:-1], gtv.SquaredError(X[0, :1], y[0, :1])]).lowered.form.quadratic.few_rows()
+        is None
+    )

@@ -188,6 +188,13 @@ class SquaredRows(BlockFunction):
         """``(Q, b)``: the gradient is ``Q_i w_i - b_i``."""
         return self.gram, self.linear
 
+    def few_rows(self) -> Array | None:
+        """Rows times the roots of twice their weights, where every device has as many, at most ``dim / 2``."""
+        if not 0 < 2 * self._count <= self.dim:
+            return None
+        rows = np.sqrt(2.0 * self.weight)[:, None] * self.X
+        return rows.reshape(self.n_rows, self._count, self.dim)
+
     def value_rounding(self, W: Array) -> Array:
         """First-order effect of the rounding of the residuals, and that of the sums."""
         residual = np.abs(self._residual(W))
