@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from .aggregation import Hierarchy
 from .linear_maps import Array
 from .operators import invert_blocks
+from .system_products import multiply_level, multiply_rows
 
 __all__ = ["BlockLevels", "multigrid_cycle"]
 
@@ -88,9 +89,9 @@ class BlockLevels:
         """The finest level's matrix times V."""
         g = self.graphs
         if self.rows is None:
-            _multiply(0, len(V), g.start, g.neighbour, g.weight, g.degrees, self.Q, V, out)
+            multiply_level(0, len(V), g.start, g.neighbour, g.weight, g.degrees, self.Q, V, out)
         else:
-            _multiply_rows(g.start, g.neighbour, g.weight, g.degrees, self.rows, V, out)
+            multiply_rows(g.start, g.neighbour, g.weight, g.degrees, self.rows, V, out)
 
 
 def multigrid_cycle(levels: BlockLevels) -> Callable[[Array, Array], None]:
@@ -127,55 +128,6 @@ def _add_up(Q: Array, parent: IntArray, sums: Array) -> None:
             for j in range(dim):
                 for k in range(dim):
                     sums[parent[i], j, k] += sums[i, j, k]
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _multiply_laplacian(
-    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, V: Array, out: Array
-) -> None:
-    dim = V.shape[1]
-    sums = np.empty(dim)
-    for i in range(first, last):
-        for j in range(dim):
-            sums[j] = degrees[i] * V[i, j]
-        for e in range(start[i], start[i + 1]):
-            factor, other = weight[e], neighbour[e]
-            for j in range(dim):
-                sums[j] -= factor * V[other, j]
-        for j in range(dim):
-            out[i, j] = sums[j]
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _multiply(
-    first: int, last: int, start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, Q: Array,
-    V: Array, out: Array,
-) -> None:  # fmt: skip
-    """Rows of the matrix of one level times V."""
-    dim = V.shape[1]
-    _multiply_laplacian(first, last, start, neighbour, weight, degrees, V, out)
-    for i in range(first, last):  # apart, since Q would drive V out of the cache
-        for j in range(dim):
-            total = 0.0
-            for k in range(dim):
-                total += Q[i, j, k] * V[i, k]
-            out[i, j] += total
-
-
-@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _multiply_rows(
-    start: IntArray, neighbour: IntArray, weight: Array, degrees: Array, rows: Array, V: Array, out: Array
-) -> None:
-    """The same for the devices, with ``R_i^T (R_i v_i)`` in place of ``Q_i v_i``."""
-    n, m, dim = rows.shape
-    _multiply_laplacian(0, n, start, neighbour, weight, degrees, V, out)
-    for i in range(n):
-        for r in range(m):
-            total = 0.0
-            for k in range(dim):
-                total += rows[i, r, k] * V[i, k]
-            for k in range(dim):
-                out[i, k] += total * rows[i, r, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -249,7 +201,7 @@ def _cycle(
     _cycle(
         level + 1, at, twice, start, neighbour, weight, degrees, Q, plain, scale, inverses, parent, B, X, C, AC, AX
     )  # fmt: skip
-    _multiply(low, high, start, neighbour, weight, degrees, Q, X, AX)
+    multiply_level(low, high, start, neighbour, weight, degrees, Q, X, AX)
     curvature, slope = _inner(low, high, X, AX), _inner(low, high, X, B)
     if curvature > 0.0:
         size, length = _inner(low, high, B, B), slope / curvature
@@ -263,7 +215,7 @@ def _cycle(
                 level + 1, at, twice, start, neighbour, weight, degrees, Q, plain, scale, inverses, parent,
                 B, X, C, AC, AX,
             )  # fmt: skip
-            _multiply(low, high, start, neighbour, weight, degrees, Q, X, AX)
+            multiply_level(low, high, start, neighbour, weight, degrees, Q, X, AX)
             mixed, slope_2 = _inner(low, high, X, AC), _inner(low, high, X, B)
             curvature_2 = _inner(low, high, X, AX) - mixed**2 / curvature
             second = slope_2 / curvature_2 if curvature_2 > 0.0 else 0.0
