@@ -46,8 +46,8 @@ class Solver(Protocol[State]):
     requires: ClassVar[frozenset[str]]
     """What it needs of the two functions, such as ``local.prox``.
 
-    A solver whose steps are dear may also have an attribute ``first_check``, after how many of them its point is first
-    worth an assessment.
+    A solver whose steps are dear may also have attributes ``first_check``, after how many of them its point is first
+    worth an assessment, and ``check_growth``, each time after how many times the steps it is again.
     """
 
     def init(self, form: StandardForm, start: Point | None) -> State:
@@ -118,8 +118,8 @@ def run(
     max_iter : int
         Limit on the number of steps.
     check_every : int, optional
-        Steps between assessments.  Default: at step 1, at step 40, then each time 1.25 times as many steps are done,
-        so that assessments cost a bounded share of the run.
+        Steps between assessments.  Default: at step 1, at step 40, then each time 1.25 times as many steps are done
+        unless the solver says otherwise, so that assessments cost a bounded share of the run.
     time_limit : float, optional
         Seconds, looked at when the point is assessed.
     progress : callable, optional
@@ -137,6 +137,7 @@ def run(
     history: list[Record] = []
     status = Status.ITERATION_LIMIT
     iteration, next_check, first_check = 0, 1, getattr(solver, "first_check", FIRST_CHECK)
+    growth = getattr(solver, "check_growth", CHECK_GROWTH)
     assessment: Assessment | None = None
     try:
         state = solver.init(form, start)
@@ -172,7 +173,7 @@ def run(
                     break
                 if iteration >= max_iter:
                     break
-                next_check = iteration + check_every if check_every else _next_check(iteration, first_check)
+                next_check = iteration + check_every if check_every else _next_check(iteration, first_check, growth)
             state = solver.step(form, state)
             iteration += 1
     except KeyboardInterrupt:
@@ -189,8 +190,8 @@ def _asks_to_stop(progress: Callable[[Record], object], record: Record) -> bool:
         return True
 
 
-def _next_check(iteration: int, first: int) -> int:
-    return first if iteration < first else int(np.ceil(CHECK_GROWTH * iteration))
+def _next_check(iteration: int, first: int, growth: float) -> int:
+    return first if iteration < first else int(np.ceil(growth * iteration))
 
 
 def _is_finite(point: Point) -> bool:

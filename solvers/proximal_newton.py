@@ -104,6 +104,7 @@ class ProximalNewton:
         {"rows", "local.gradient", "rows.second_derivative", "coupling.norm"}
     )
     first_check: ClassVar[int] = 3
+    check_growth: ClassVar[float] = 1.1
 
     def init(self, form: StandardForm, start: Point | None) -> ProximalNewtonState:
         """Start from the given point, or zero."""

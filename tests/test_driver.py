@@ -85,3 +85,16 @@ def test_during_an_assessment_the_point_before_it_is_returned(assessment: int) -
     assert objective <= form.objective(np.zeros((2, 1)))
     if result.history:
         assert objective == pytest.approx(result.history[-1].primal)
+
+
+def test_dear_steps_are_assessed_when_the_solver_says() -> None:
+    """By hand: after 1, after the first check, then each time 1.5 times as many steps, rounded up."""
+
+    @dataclass(frozen=True)
+    class Dear(PressedIn):
+        first_check: ClassVar[int] = 4
+        check_growth: ClassVar[float] = 1.5
+
+    with pytest.warns(ConvergenceWarning):
+        solution = problem().solve(Dear(-1), max_iter=25)
+    assert [record.iteration for record in solution.history] == [1, 4, 6, 9, 14, 21, 25]
