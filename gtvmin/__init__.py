@@ -17,7 +17,7 @@ _HOME = {
     "Box": "gtvmin.losses",
     "Certificate": "gtvmin.certificates",
     "Consensus": "gtvmin.penalties",
-    "ConvexClustering": "gtvmin.clustering",
+    "ConvexClustering": "gtvmin.clustering.problem",
     "CvxpyLoss": "gtvmin.losses",
     "ElasticNet": "gtvmin.losses",
     "FLNetwork": "gtvmin.network",
@@ -54,7 +54,7 @@ _HOME = {
     "Zero": "gtvmin.losses",
     "alpha_max": "gtvmin.paths",
     "certify": "gtvmin.certificates",
-    "clusterpath": "gtvmin.cluster_path",
+    "clusterpath": "gtvmin.clustering.path",
     "federate": "gtvmin.federated.running",
     "load_certificate": "gtvmin.certificates",
     "load_problem": "gtvmin.storage",
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from gtvmin.certificates import Certificate as Certificate
     from gtvmin.certificates import certify as certify
     from gtvmin.certificates import load_certificate as load_certificate
-    from gtvmin.cluster_path import clusterpath as clusterpath
-    from gtvmin.clustering import ConvexClustering as ConvexClustering
+    from gtvmin.clustering.path import clusterpath as clusterpath
+    from gtvmin.clustering.problem import ConvexClustering as ConvexClustering
     from gtvmin.federated.running import federate as federate
     from gtvmin.flow import MinCostFlow as MinCostFlow
     from gtvmin.frames import losses_from_frame as losses_from_frame

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gtvmin.cluster_solver import contracted_admm, contracted_solution
+from gtvmin.clustering.solver import contracted_admm, contracted_solution
 from gtvmin.errors import CapabilityError
 from gtvmin.minmax_flow import minmax_flow
 from gtvmin.penalties import Norm, SquaredNorm

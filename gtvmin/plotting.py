@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gtvmin.clustering.plots import plot_dendrogram, plot_paths
 from gtvmin.network_drawing import (
     FAINT,
     INK,
@@ -23,7 +24,6 @@ from gtvmin.network_drawing import (
     node_positions,
     x_before_y,
 )
-from gtvmin.path_plots import plot_dendrogram, plot_paths
 from gtvmin.penalties import Norm
 from gtvmin.solvers.standard_form import Array
 

@@ -19,11 +19,11 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.datasets import make_moons
 
 import gtvmin as gtv
-from gtvmin.cluster_grid import _placed
-from gtvmin.clustering import points_of
+from gtvmin.clustering.grid import _placed
+from gtvmin.clustering.merge_range import merge_range
+from gtvmin.clustering.merge_tree import follow, longest_lasting
+from gtvmin.clustering.problem import points_of
 from gtvmin.errors import ConvergenceWarning, DisconnectedWarning, GtvminWarning, HierarchyError
-from gtvmin.merge_range import merge_range
-from gtvmin.merge_tree import follow, longest_lasting
 from gtvmin.plotting import plot_dendrogram, plot_network, plot_paths
 from test_clustering import NORMS, edge_list, optimum
 

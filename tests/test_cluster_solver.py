@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtvmin as gtv
-from gtvmin.cluster_solver import PathSolver, _judge, _points_alone, contracted_admm
+from gtvmin.clustering.solver import PathSolver, _judge, _points_alone, contracted_admm
 from gtvmin.fusion import fused_edges, join
 from gtvmin.gap import gap_rounding, gap_terms
 from gtvmin.solvers.clustering_flows import continued_flows, fit_flows

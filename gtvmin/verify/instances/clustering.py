@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from gtvmin.clustering import ConvexClustering
+from gtvmin.clustering.problem import ConvexClustering
 from gtvmin.problem import GTVMin
 from gtvmin.verify.instances.graphs import Array, network_of
 from gtvmin.verify.instances.instance import instance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from gtvmin.clustering import ConvexClustering
+from gtvmin.clustering.problem import ConvexClustering
 from gtvmin.datasets import make_sbm
 from gtvmin.losses import LeastAbsolute, Logistic, Quantile, SquaredDistance, SquaredError, Zero
 from gtvmin.network import FLNetwork

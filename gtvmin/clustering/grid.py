@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gtvmin.cluster_solver import PathSolver
-from gtvmin.merge_range import merge_range
+from gtvmin.clustering.merge_range import merge_range
+from gtvmin.clustering.solver import PathSolver
 from gtvmin.solvers.standard_form import Array
 
 if TYPE_CHECKING:

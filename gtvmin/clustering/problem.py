@@ -49,7 +49,7 @@ def ConvexClustering(  # noqa: N802 - reads as the problem's name
 
     At ``lam = 0`` every point is a cluster; from some `lam` on, each connected component of the weights is one cluster,
     whose centroid is its mean.  ``problem.solve().clusters()`` gives the clusters, and
-    :func:`~gtvmin.cluster_path.clusterpath` solves for many `lam`.
+    :func:`~gtvmin.clustering.path.clusterpath` solves for many `lam`.
 
     Parameters
     ----------

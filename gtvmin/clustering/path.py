@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gtvmin.cluster_grid import merge_grid
-from gtvmin.cluster_solver import PathSolver
-from gtvmin.clustering import declare_clustering, far_from_origin, points_of
+from gtvmin.clustering.grid import merge_grid
+from gtvmin.clustering.merge_tree import follow, longest_lasting, merge_linkage
+from gtvmin.clustering.problem import declare_clustering, far_from_origin, points_of
+from gtvmin.clustering.solver import PathSolver
 from gtvmin.errors import HierarchyError
 from gtvmin.fusion import coupled_pairs, join
 from gtvmin.losses import SquaredDistance
-from gtvmin.merge_tree import follow, longest_lasting, merge_linkage
 from gtvmin.problem import GTVMin
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import finite_array, frozen, positive_integer
@@ -215,12 +215,12 @@ def clusterpath(
     Parameters
     ----------
     problem : GTVMin or array_like (n, d) or DataFrame
-        A problem whose `alpha` is varied, such as :func:`~gtvmin.clustering.ConvexClustering` makes, or points for it.
-        Other losses are possible, with given `lams`: what is said of clusters holds for them too.
+        A problem whose `alpha` is varied, such as :func:`~gtvmin.clustering.problem.ConvexClustering` makes, or points
+        for it.  Other losses are possible, with given `lams`: what is said of clusters holds for them too.
     lams : array_like (n_lams,), optional
         Strengths >= 0, each larger than the one before.  Default: 0, then strengths from below the first merge until
         every component has become one cluster, placed where clusters merge: a coarse path comes first to find that out
-        (:func:`gtvmin.cluster_grid.merge_grid`).
+        (:func:`gtvmin.clustering.grid.merge_grid`).
     weights, p, k, phi
         As for ConvexClustering, if points are given.
     n_lams : int
@@ -230,7 +230,7 @@ def clusterpath(
     **solve
         Further arguments of :func:`gtvmin.solving.solve`: ``method``, ``max_iter``, ...  Without any, a problem with
         losses ``q_i/2 ||w - a_i||^2`` and the penalty ``Norm(2)`` is solved on the clusters found so far, see
-        :class:`gtvmin.cluster_solver.PathSolver`.
+        :class:`gtvmin.clustering.solver.PathSolver`.
 
     Returns
     -------
@@ -249,9 +249,10 @@ def clusterpath(
     Notes
     -----
     Clusters are those of ``Solution.clusters()``.  Nodes that were together at one `lam` and look apart at the next are
-    kept together unless the certificate proves that they have parted (:func:`gtvmin.merge_tree.follow`); then they are
-    listed in ``splits``.  With the l1 norm and equal weights between all points clusters never split (Hocking et al.);
-    in general they can.  A split smaller than the certified errors goes unseen: ask for a smaller gap then.
+    kept together unless the certificate proves that they have parted (:func:`gtvmin.clustering.merge_tree.follow`);
+    then they are listed in ``splits``.  With the l1 norm and equal weights between all points clusters never split
+    (Hocking et al.); in general they can.  A split smaller than the certified errors goes unseen: ask for a smaller gap
+    then.
 
     Points far from the origin are solved for less their mean, so that gaps are compared with what does not depend on
     the origin; ``W`` has the mean added again, to the digits that it has there.

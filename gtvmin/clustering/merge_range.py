@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import cg
 
-from gtvmin.clustering import points_of
+from gtvmin.clustering.problem import points_of
 from gtvmin.penalties import Norm
 from gtvmin.penalties.norm import DUAL, row_norm
 from gtvmin.solvers.standard_form import Array

@@ -14,7 +14,7 @@ from gtvmin.solvers.standard_form import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gtvmin.cluster_path import ClusterPath
+    from gtvmin.clustering.path import ClusterPath
 
 __all__ = ["plot_dendrogram", "plot_paths"]
 
