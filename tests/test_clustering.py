@@ -419,3 +419,9 @@ def test_large_clusterings_of_neighbours_go_to_admm() -> None:
     assert (solution.method, solution.is_certified) == ("admm", True)
     other = problem.solve("adaptive_primal_dual", gap=1e-7)
     assert solution.objective == pytest.approx(other.objective, rel=2e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e160, 1e308])
+def test_points_at_the_ends_of_the_range_of_doubles_are_declared_in_silence(scale):
+    points = scale * np.linspace(0.5, 1.0, 9)[:, None]
+    assert gtv.ConvexClustering(points, [(i, i + 1, 1.0) for i in range(8)]).network.n_edges == 8

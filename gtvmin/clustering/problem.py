@@ -163,9 +163,9 @@ def points_of(problem: GTVMin) -> FloatArray | None:
 
 def far_from_origin(points: FloatArray) -> float:
     """How many times as far from the origin as from each other points are, if this spoils certificates; else 0."""
-    centre = points.mean(axis=0)
-    spread = float(np.sqrt(np.square(points - centre).sum(axis=1).mean()))
-    distance = float(np.linalg.norm(centre))
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the end of the range of doubles
+        centre = points.mean(axis=0)
+        distance, spread = float(np.abs(centre).max()), float(np.abs(points - centre).max())
     return distance / spread if EQUAL * distance < spread < distance / FAR else 0.0
 
 
