@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .linear_maps import Array
+from .triangular_solves import Index
 
 __all__ = ["Arcs", "push_excess"]
 
@@ -29,8 +30,8 @@ class Arcs:
     """Edges at each node: ``starts`` (n + 1,), and for each arc its other end, its edge, and +1 at the edge's head."""
 
     starts: IntArray
-    other: IntArray
-    edge: IntArray
+    other: Index
+    edge: Index
     sign: Array
 
     @classmethod
@@ -41,7 +42,7 @@ class Arcs:
         sign = np.repeat([-1.0, 1.0], len(tail))
         order = np.lexsort((edge, node))
         starts = np.concatenate([[0], np.cumsum(np.bincount(node, minlength=n_nodes))])
-        return cls(starts, other[order], edge[order], sign[order])
+        return cls(starts, other[order].astype(np.uint32), edge[order].astype(np.uint32), sign[order])
 
 
 def push_excess(
