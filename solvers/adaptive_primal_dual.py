@@ -39,6 +39,8 @@ LONGEST_SHARE = 0.36
 ADAPTATION_GROWTH, ADAPTATION_UNIT = 1.2, 10
 FACTOR_RANGE = (1.0 / 3.0, 3.0)
 SMALLEST_FACTOR = 1.3
+# A parameter stands still whose squared movements are no more than this share of those of all.
+STILL = 1e-6
 START_SHARE, WARM_SHARE = 0.1, 0.1
 FIT_RIDGE = 1e-3
 
@@ -91,7 +93,8 @@ class AdaptivePrimalDual:
     the solution, and their average is far closer to it.  Every 40 iterations the average and the iterate are compared
     by how far a plain step moves them; the better one is the next start once it moves clearly less than the last start.
     The balance changes ever more rarely (each time 1.2 times as many iterations are done), so that the method has the
-    plain method's guarantee between changes.
+    plain method's guarantee between changes.  Where features are in very different units, each parameter has a balance
+    of its own (:mod:`gtvmin.solvers.feature_weights`).
     """
 
     relaxation: float = 1.8
@@ -148,19 +151,17 @@ class AdaptivePrimalDual:
         _restart(state, least)
 
     def _adapt(self, state: AdaptiveState) -> None:
-        """Move the scale by the root of the ratio of primal to dual movement since the last time."""
+        """Move the scale, or each parameter's, by the root of the ratio of primal to dual movement since last time."""
         last, state.balanced = state.balanced, _copy(state.iterate)
         state.next_adaptation = ADAPTATION_UNIT * int(np.ceil(ADAPTATION_GROWTH * state.iteration / ADAPTATION_UNIT))
         if last is None:
             return
-        primal, dual = state.sweep.squared_parts(state.iterate, last)
-        if primal <= 0 or dual <= 0:
+        factors = _factors(*state.sweep.parts(state.iterate, last))
+        if (factors == 1.0).all():
             return
-        factor = float(np.clip((primal / dual) ** 0.25, *FACTOR_RANGE))
-        if max(factor, 1.0 / factor) < SMALLEST_FACTOR:
-            return
-        state.scale *= factor
-        state.sweep = state.sweep.rescaled(state.scale)
+        mean = float(np.exp(np.log(factors).mean()))
+        state.scale *= mean
+        state.sweep = state.sweep.rescaled(state.scale, state.sweep.weights * factors / mean)
         _restart(state, np.inf)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:
@@ -168,6 +169,14 @@ class AdaptivePrimalDual:
         sweep = state.sweep
         found = _copy(state.iterate) if state.iteration == 0 else sweep.plain_step(state.iterate, state.pull)
         return Point(*sweep.restored(found))
+
+
+def _factors(primal: Array, dual: Array) -> Array:
+    """Factors of scales from squared movements; one where they are small or hardly anything moved."""
+    moved = (primal > 0) & (dual > 0) & ((primal > STILL * primal.sum()) | (dual > STILL * dual.sum()))
+    ratio = np.where(moved, primal, 1.0) / np.where(moved, dual, 1.0)
+    factors = np.clip(ratio**0.25, *FACTOR_RANGE)
+    return np.asarray(np.where(np.maximum(factors, 1.0 / factors) < SMALLEST_FACTOR, 1.0, factors))
 
 
 def _restart(state: AdaptiveState, residual: float) -> None:

@@ -65,9 +65,9 @@ class Sweep:
         """Find an order, and compute what depends on the scale alone."""
         return cls._make(form, scale, np.ones(form.dim) if weights is None else weights, _ordering(form))
 
-    def rescaled(self, scale: float) -> Sweep:
-        """The same with another scale."""
-        return self._make(self.form, scale, self.weights, self.ordering)
+    def rescaled(self, scale: float, weights: Array) -> Sweep:
+        """The same with another scale and other weights."""
+        return self._make(self.form, scale, weights, self.ordering)
 
     @classmethod
     def _make(cls, form: StandardForm, scale: float, weights: Array, ordering: Ordering | None) -> Sweep:
@@ -119,6 +119,15 @@ class Sweep:
             for x, y, step in zip(a[1], b[1], self.sigma, strict=True)
         )
         return primal, float(dual)
+
+    def parts(self, a: Iterate, b: Iterate) -> tuple[Array, Array]:
+        """As :meth:`squared_parts`: of each parameter if these have their own steps, else of all together."""
+        if (self.weights == 1.0).all():
+            primal, dual = self.squared_parts(a, b)
+            return np.array([primal]), np.array([dual])
+        of_primal = (np.square(a[0] - b[0]) / self.tau[:, None]).sum(axis=0) / self.weights
+        of_dual = (np.square(a[1][0] - b[1][0]) / self.sigma[0][:, None]).sum(axis=0) * self.weights
+        return of_primal, of_dual
 
 
 def _ordering(form: StandardForm) -> Ordering | None:

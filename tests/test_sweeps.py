@@ -104,6 +104,9 @@ def test_each_parameter_may_have_its_own_steps(p: float, threads: int, monkeypat
     primal, dual = sweep.squared_parts((W, (U,)), zero)
     assert primal == pytest.approx((W**2 * degree[:, None] / (SCALE * weights)).sum())
     assert dual == pytest.approx((U**2 * 2.0 * SCALE * weights).sum())
+    of_primal, of_dual = sweep.parts((W, (U,)), zero)
+    np.testing.assert_allclose(of_primal, (W**2 * degree[:, None] / (SCALE * weights)).sum(axis=0))
+    np.testing.assert_allclose(of_dual, (U**2 * 2.0 * SCALE * weights).sum(axis=0))
 
 
 @given(st.integers(1, 6), st.integers(0, 10**6), st.floats(0.0, 9.0), st.floats(-6.0, 3.0))
@@ -119,19 +122,25 @@ def test_nearest_points_of_balls_in_a_metric(dim: int, seed: int, spread: float,
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0])
-def test_features_in_other_units_take_no_more_than_a_few_steps(p: float) -> None:
-    rng, units = np.random.default_rng(0), np.array([1e6, 1.0, 1e-3])
-    truth, n = rng.normal(size=(2, 3)), 60
-    losses = []
+@pytest.mark.parametrize(
+    ("units", "rows", "labelled", "most"), [((1e6, 1.0, 1e-3), 8, 1, 3000), ((1e2, 1.0, 1e-2), 2, 2, 4000)]
+)
+def test_features_in_other_units_take_no_more_than_a_few_steps(
+    units: tuple[float, ...], rows: int, labelled: int, most: int, p: float
+) -> None:
+    """With equal steps the first takes more than 3,000; in the second the first weights are far from good ones."""
+    rng, n = np.random.default_rng(0), 60
+    truth, losses = rng.normal(size=(2, 3)), []
     for i in range(n):
-        Z = rng.normal(size=(8, 3))
-        losses.append(gtv.SquaredError(Z * units, Z @ truth[2 * i // n] + 0.3 * rng.normal(size=8)))
+        Z = rng.normal(size=(rows, 3))
+        loss = gtv.SquaredError(Z * units, Z @ truth[2 * i // n] + 0.3 * rng.normal(size=rows))
+        losses.append(gtv.Zero(3) if i % labelled else loss)
     network = gtv.FLNetwork.from_edges([(i, j) for i in range(n) for j in (i + 1, i + 2, i + 5) if j < n])
     case = gtv.NetworkLasso(network, losses, lam=0.3, p=p)
     weights = feature_weights(case.lowered.form)
     assert np.exp(np.log(weights).mean()) == pytest.approx(1.0)
-    np.testing.assert_allclose(weights[1:] / weights[:-1], (units[:-1] / units[1:]) ** 2, rtol=0.5)
-    assert case.solve("adaptive_primal_dual", max_iter=3000, gap=1e-6).is_certified
+    np.testing.assert_allclose(weights[1:] / weights[:-1], np.square(np.divide(units[:-1], units[1:])), rtol=0.5)
+    assert case.solve("adaptive_primal_dual", max_iter=most, gap=1e-6).is_certified
 
 
 def test_features_in_like_units_have_equal_steps() -> None:
