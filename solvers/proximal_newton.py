@@ -16,7 +16,7 @@ from .adaptive_primal_dual import AdaptivePrimalDual
 from .common_minima import common_minima
 from .driver import starting_arrays
 from .local_models import model_form
-from .smooth_duals import Expansion, reachable_duals
+from .smooth_duals import Expansion, nearly_reachable_duals, reachable_duals
 from .standard_form import Array, Duals, Point, StandardForm
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ SLACK = 0.1
 SETUP = 40
 # Falls below the first share of the objective say that only duals are missing; below the second they are rounding, and
 # so many of them, while the models' gaps do not fall either, that no step will find anything.
-LATE, ROUNDING, STALLED = 1e-12, 1e-15, 4
+LATE, ROUNDING, STALLED = 1e-14, 1e-15, 4
 # A hair less than one: a projection that rounding leaves outside of a ball would have to be repaired.
 INSIDE = 1.0 - 4.0 * float(np.finfo(float).eps)
 
@@ -157,6 +157,8 @@ class ProximalNewton:
             if point.U is None:
                 continue
             flow = _inside(model, point.U[0])
+            if state.settled is not None:
+                flow = np.where(state.settled[model.edges.tail][:, None], 0.0, flow)
             residual = model.local.gradient(point.W) + model.edges.adjoint(flow)
             gap = 0.5 * float(np.einsum("ij,ij->", residual, solve_blocks(factors, residual)))
             gap += float(model.coupling.fenchel_young(model.edges.apply(point.W), flow).sum())
@@ -200,8 +202,7 @@ class ProximalNewton:
             state.best = Point(state.W, _at_rest(form, state, duals))
             return state.best
         elif promising and late:  # their repair, which is dear, moves the flows too
-            slopes = (term.function.gradient(term.map.apply(best.W)) for term in form.rows)
-            return Point(state.W, _at_rest(form, state, (*best.U, *slopes)))
+            return Point(state.W, _at_rest(form, state, nearly_reachable_duals(form, best.W, best.U)))
         return Point(state.W)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .linear_maps import Array, NodeRows
 from .standard_form import Duals, StandardForm
 
-__all__ = ["Expansion", "gradient_duals", "hessians", "reachable_duals", "row_duals"]
+__all__ = ["Expansion", "gradient_duals", "hessians", "nearly_reachable_duals", "reachable_duals", "row_duals"]
 
 ROUNDS = 8
 HALVINGS = 5
@@ -118,6 +118,14 @@ def reachable_duals(form: StandardForm, W: Array, U: Duals, slack: float = 0.0, 
             for term, dual in zip(form.couplings, U, strict=True)
         )
     return None
+
+
+def nearly_reachable_duals(form: StandardForm, W: Array, U: Duals) -> Duals:
+    """Duals of all terms that meet the linear conditions of most devices; slopes at W at the others, for a repair."""
+    duals, found = _slopes(form, W, U)
+    at_W = Expansion.at(form, W).slopes
+    rows = zip(form.rows, duals, at_W, strict=True)
+    return *U, *(np.where(found[term.map.ends[0]][:, None], dual, slope) for term, dual, slope in rows)
 
 
 def _slopes(form: StandardForm, W: Array, U: Duals, slack: float = 0.0) -> tuple[Duals, NDArray[np.bool_]]:
