@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ def row_spaces(factors: Iterable[tuple[IntArray, Array]], scale: Array) -> RowSp
         scales = scale[devices]
         safe, root, basis = _by_columns(A, scales) if A.shape[1] == dim else _by_rows(A, scales)
         rank[devices] = A.shape[1]
-        found.append((devices[safe], root, basis))
+        found.append((_some(devices, safe), root, basis))
         doubtful = np.flatnonzero(~safe)
         if len(doubtful):
             sigma, root, basis = _by_singular_values(A[doubtful], scales[doubtful])
@@ -72,6 +73,8 @@ def row_spaces(factors: Iterable[tuple[IntArray, Array]], scale: Array) -> RowSp
             sure[doubtful] = False
             found.append((doubtful, root, basis))
     partial = (rank > 0) & (rank < dim)
+    if len(found) == 1 and len(found[0][0]) == n:  # all devices alike: no copies
+        return RowSpaces(rank, sure, largest, found[0][1], _some(found[0][2], partial))
     roots = np.zeros((n, max((root.shape[1] for _, root, _ in found), default=0), dim))
     bases = np.zeros((int(partial.sum()), dim, int(rank[partial].max(initial=0))))
     position = np.cumsum(partial) - 1
@@ -83,14 +86,20 @@ def row_spaces(factors: Iterable[tuple[IntArray, Array]], scale: Array) -> RowSp
     return RowSpaces(rank, sure, largest, roots, bases)
 
 
+def _some(values: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """The chosen ones, without a copy if these are all."""
+    return values if chosen.all() else values[chosen]
+
+
 def _by_columns(A: Array, scale: Array) -> tuple[NDArray[np.bool_], Array, Array]:
     """Where square triangles have independent columns, and for these the inverses as roots; no bases, which are all."""
     scaled = A * scale[:, None, :]
     safe = (np.abs(np.einsum("ijj->ij", scaled)) * SAFE_SIZE >= 1.0).all(axis=1)
-    inverse = np.linalg.inv(scaled[safe])
+    inverse = np.linalg.inv(_some(scaled, safe))
     small = np.einsum("ijk,ijk->i", inverse, inverse) <= SAFE_SIZE**2
     safe[safe] = small
-    return safe, np.swapaxes(inverse[small], 1, 2), np.zeros((int(small.sum()), A.shape[2], 0))
+    root = np.ascontiguousarray(np.swapaxes(_some(inverse, small), 1, 2))
+    return safe, root, np.zeros((len(root), A.shape[2], 0))
 
 
 def _by_rows(A: Array, scale: Array) -> tuple[NDArray[np.bool_], Array, Array]:
@@ -103,11 +112,13 @@ def _by_rows(A: Array, scale: Array) -> tuple[NDArray[np.bool_], Array, Array]:
     longest = np.sqrt(np.einsum("ijk,ijk->ik", A, A).max(axis=1))
     diagonal = np.abs(np.einsum("ijj->ij", triangle)).min(axis=1)
     safe = (diagonal * SAFE_SIZE >= longest) & (longest > 0)
-    inverse = np.linalg.inv(triangle[safe])
+    inverse = np.linalg.inv(_some(triangle, safe))
     small = np.einsum("ijk,ijk->i", inverse, inverse) * longest[safe] ** 2 <= SAFE_SIZE**2
     safe[safe] = small
-    own = basis[safe]
-    return safe, (inverse[small] @ np.swapaxes(own, 1, 2)) / scale[safe][:, None, :], own
+    own = _some(basis, safe)
+    root = _some(inverse, small) @ np.swapaxes(own, 1, 2)
+    root /= _some(scale, safe)[:, None, :]
+    return safe, root, own
 
 
 def _by_singular_values(A: Array, scale: Array) -> tuple[Array, Array, Array]:
