@@ -24,6 +24,13 @@ from gtvmin.verify import suite
 GAP = 1e-6
 FACTORS = (1e-6, 1e6)
 Maker = Callable[[int], gtv.GTVMin]
+KNOWN = {
+    ("E", "alpha 1e-06"): (
+        "one component separates its data, and in the others devices that could separate theirs are held by forces of"
+        " 3e-8: duals of 1e-11 must balance to 12 digits, which repairs reach for most seeds only"
+    ),
+}
+"""Why some runs of a class miss, by instance and scale."""
 
 
 def makers() -> Iterator[tuple[str, Maker]]:
@@ -84,7 +91,8 @@ def main() -> None:
                     reason = (
                         f"{solution.relative_gap:.1e} after {solution.iterations} iterations: {solution.status.value}"
                     )
-                    failures.append(f"{name}, {label}, seed {seed}: {reason}")
+                    known = f" ({KNOWN[name, label]})" if (name, label) in KNOWN else ""
+                    failures.append(f"{name}, {label}, seed {seed}: {reason}{known}")
             ratios.append(max(seconds) / float(np.median(seconds)))
             missed = sum(line.startswith(f"{name}, {label},") for line in failures)
             print(
