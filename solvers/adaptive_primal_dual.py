@@ -159,9 +159,12 @@ class AdaptivePrimalDual:
         factors = _factors(*state.sweep.parts(state.iterate, last))
         if (factors == 1.0).all():
             return
-        mean = float(np.exp(np.log(factors).mean()))
+        weights, mean = state.sweep.weights, float(factors[0])
+        if len(factors) > 1:
+            mean = float(np.exp(np.log(factors).mean()))
+            weights = weights * factors / mean
         state.scale *= mean
-        state.sweep = state.sweep.rescaled(state.scale, state.sweep.weights * factors / mean)
+        state.sweep = state.sweep.rescaled(state.scale, weights)
         _restart(state, np.inf)
 
     def point(self, form: StandardForm, state: AdaptiveState) -> Point:

@@ -144,7 +144,14 @@ def test_features_in_other_units_take_no_more_than_a_few_steps(
 
 
 def test_features_in_like_units_have_equal_steps() -> None:
-    assert (feature_weights(problem(4, 2.0).lowered.form) == 1.0).all()
+    form, solver = problem(4, 2.0).lowered.form, make_solver("adaptive_primal_dual")
+    assert (feature_weights(form) == 1.0).all()
+    state = solver.init(form, None)
+    first = state.scale
+    for _ in range(200):
+        state = solver.step(form, state)
+    assert state.scale != first  # they stay equal to the last bit when the scale moves
+    assert (state.sweep.weights == 1.0).all()
     network = gtv.FLNetwork.from_edges([(0, 1)])
     rows = [gtv.Huber([[1e6, 1.0]], [1.0])] * 2  # rows of data tie parameters together
     assert (feature_weights(gtv.NetworkLasso(network, rows, lam=1.0).lowered.form) == 1.0).all()
