@@ -30,9 +30,9 @@ def feature_weights(form: StandardForm) -> Array:
     """Weights ``omega_k`` with geometric mean one for steps ``tau_i omega_k`` and ``sigma_e / omega_k``.
 
     They are inverse to the mean curvature of the losses in parameter k, as if its feature had unit length: a start,
-    from which weights that are not equal adapt one by one.  The product of the steps is that of equal weights, and so the
-    method converges as it does with those.  The weights are equal where curvatures are alike, and where the losses have
-    rows, which tie parameters together.
+    from which weights that are not equal adapt one by one.  The product of the steps is that of equal weights, and so
+    the method converges as it does with those.  The weights are equal where curvatures are alike, and where the losses
+    have rows, which tie parameters together.
 
     Returns
     -------

@@ -144,14 +144,15 @@ def test_features_in_other_units_take_no_more_than_a_few_steps(
 
 
 def test_features_in_like_units_have_equal_steps() -> None:
-    form, solver = problem(4, 2.0).lowered.form, make_solver("adaptive_primal_dual")
+    form = problem(4, 2.0).lowered.form
     assert (feature_weights(form) == 1.0).all()
-    state = solver.init(form, None)
-    first = state.scale
-    for _ in range(200):
-        state = solver.step(form, state)
-    assert state.scale != first  # they stay equal to the last bit when the scale moves
-    assert (state.sweep.weights == 1.0).all()
+    for scale in np.geomspace(0.01, 100.0, 9):
+        solver = make_solver("adaptive_primal_dual", scale=scale)
+        state = solver.init(form, None)
+        for _ in range(100):
+            state = solver.step(form, state)
+        assert state.scale != scale  # they stay equal to the last bit when the scale moves
+        assert (state.sweep.weights == 1.0).all()
     network = gtv.FLNetwork.from_edges([(0, 1)])
     rows = [gtv.Huber([[1e6, 1.0]], [1.0])] * 2  # rows of data tie parameters together
     assert (feature_weights(gtv.NetworkLasso(network, rows, lam=1.0).lowered.form) == 1.0).all()
