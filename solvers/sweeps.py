@@ -112,13 +112,12 @@ class Sweep:
     def squared_parts(self, a: Iterate, b: Iterate) -> tuple[float, float]:
         """Squared distance of two iterates in the norm of the steps: primal and dual share."""
         primal = _weighted_distance(a[0], b[0], self.tau, 1.0 / self.weights)
-        if len(a[1]) == 1:
-            return primal, _weighted_distance(a[1][0], b[1][0], self.sigma[0], self.weights[: a[1][0].shape[1]])
-        dual = sum(
-            _weighted_distance(x, y, step, np.ones(x.shape[1]))
-            for x, y, step in zip(a[1], b[1], self.sigma, strict=True)
-        )
-        return primal, float(dual)
+        dual = 0.0
+        for x, y, step in zip(a[1], b[1], self.sigma, strict=True):
+            # rows of another width than the parameters have equal weights
+            weights = self.weights if x.shape[1] == len(self.weights) else np.ones(x.shape[1])
+            dual += _weighted_distance(x, y, step, weights)
+        return primal, dual
 
     def parts(self, a: Iterate, b: Iterate) -> tuple[Array, Array]:
         """As :meth:`squared_parts`: of each parameter if these have their own steps, else of all together."""

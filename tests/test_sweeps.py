@@ -109,6 +109,18 @@ def test_each_parameter_may_have_its_own_steps(p: float, threads: int, monkeypat
     np.testing.assert_allclose(of_dual, (U**2 * 2.0 * SCALE * weights).sum(axis=0))
 
 
+def test_distances_of_rows_wider_than_the_parameters() -> None:
+    B = np.ones((5, 2))
+    network = gtv.FLNetwork.from_edges([(0, 1)])
+    case = gtv.GTVMin(network, [gtv.Zero(2)] * 2, penalty=gtv.Mapped(gtv.Norm(2), {(0, 1): (B, B)}), alpha=1.0)
+    form = case.lowered.form
+    sweep = Sweep.of(form, SCALE)
+    U = np.arange(1.0, 6.0)[None, :]
+    zero = np.zeros((2, 2)), (np.zeros((1, 5)),)
+    size = 2.0 * np.linalg.norm(B, 2)
+    assert sweep.squared_parts((np.zeros((2, 2)), (U,)), zero)[1] == pytest.approx(55.0 * SCALE * size)
+
+
 @given(st.integers(1, 6), st.integers(0, 10**6), st.floats(0.0, 9.0), st.floats(-6.0, 3.0))
 @settings(deadline=None, max_examples=60)
 def test_nearest_points_of_balls_in_a_metric(dim: int, seed: int, spread: float, outside: float) -> None:
