@@ -37,14 +37,19 @@ class EdgeJacobian(NamedTuple):
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def add_weighted_squares(H: Array, owner: IntArray, X: Array, weight: Array) -> None:
-    """Add ``weight_r x_r x_r^T`` to the block of each row's owner."""
+    """Add ``weight_r x_r x_r^T`` to the symmetric block of each row's owner."""
     d = X.shape[1]
     for r in range(len(weight)):
         if weight[r] != 0.0:
+            i = owner[r]
             for j in range(d):
                 share = weight[r] * X[r, j]
-                for k in range(d):
-                    H[owner[r], j, k] += share * X[r, k]
+                for k in range(j + 1):
+                    H[i, j, k] += share * X[r, k]
+    for i in range(len(H)):
+        for j in range(d):
+            for k in range(j):
+                H[i, k, j] = H[i, j, k]
 
 
 @njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
@@ -151,18 +156,34 @@ def solve_blocks(factors: Array, R: Array) -> Array:
 def affine_steps(H: Array, b: Array, step: Array) -> tuple[Array, Array]:
     """``M_i = (I + step_i H_i)^{-1}`` and ``step_i M_i b_i``: the proximal maps of quadratic functions."""
     n, d = b.shape
-    M, offset, factor = np.empty_like(H), np.zeros_like(b), np.empty((d, d))
+    M, offset, factor, inverse = np.empty_like(H), np.zeros_like(b), np.empty((d, d)), np.empty((d, d))
     for i in range(n):
         for j in range(d):
             for k in range(d):
                 factor[j, k] = step[i] * H[i, j, k]
             factor[j, j] += 1.0
         factorise(factor, d)
-        for j in range(d):  # M_i is symmetric: its rows are its columns
-            M[i, j] = 0.0
-            M[i, j, j] = 1.0
-            forward(factor, M[i, j], d)
-            backward(factor, M[i, j], d)
+        _invert_triangle(factor, inverse, d)
+        for j in range(d):
+            for k in range(j + 1):
+                total = 0.0
+                for r in range(j, d):
+                    total += inverse[r, j] * inverse[r, k]
+                M[i, j, k] = total
+                M[i, k, j] = total
+        for j in range(d):
             for k in range(d):
                 offset[i, j] += step[i] * M[i, j, k] * b[i, k]
     return M, offset
+
+
+@njit(cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _invert_triangle(L: Array, out: Array, d: int) -> None:
+    """Put ``L^{-1}`` into the lower triangle."""
+    for j in range(d):
+        out[j, j] = 1.0 / L[j, j]
+        for r in range(j + 1, d):
+            total = 0.0
+            for k in range(j, r):
+                total += L[r, k] * out[k, j]
+            out[r, j] = -total / L[r, r]
