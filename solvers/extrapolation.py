@@ -37,11 +37,13 @@ class Trail:
         The problem.
     depth : int
         Number of iterates to combine; fewer if these take too much memory.
+    active : bool
+        Whether to extrapolate at all.
     """
 
-    def __init__(self, form: StandardForm, depth: int) -> None:
+    def __init__(self, form: StandardForm, depth: int, active: bool = True) -> None:
         size = max(1, sum(term.map.n_rows * term.map.width for term in form.terms))
-        self.depth = max(2, min(depth, ROOM // size))
+        self.active, self.depth = active, max(2, min(depth if active else 2, ROOM // size))
         self._V = [np.empty((self.depth + 2, term.map.n_rows, term.map.width)) for term in form.terms]
         self._W: list[Array] = []
         self._count, self._before = 0, np.inf
@@ -72,6 +74,9 @@ class Trail:
                 self._start(np.eye(self.depth)[-1])
                 return True
         if self._count < self.depth + 1:
+            return False
+        if not self.active:
+            self._start(np.eye(self.depth)[-1])
             return False
         changes = np.stack([(new - old).ravel() for old, new in zip(self._W, self._W[1:], strict=False)])
         gram = changes @ changes.T

@@ -38,6 +38,8 @@ class RowSystem(ABC):
     """``(Q + sum_k K_k^T diag(c_k) K_k) W = b + R``, with penalties c_k > 0, one for each row of a term."""
 
     penalties: Duals
+    curved = False
+    """Whether all losses are known to be strongly convex."""
 
     def __init__(self, form: StandardForm) -> None:
         self.linear = form.quadratic.quadratic()[1]
@@ -82,7 +84,7 @@ class _ScalarSystem(RowSystem):
 
     def __init__(self, form: StandardForm, curvature: Array, pattern: LaplacianPattern) -> None:
         super().__init__(form)
-        self.curvature, self.pattern = curvature, pattern
+        self.curvature, self.pattern, self.curved = curvature, pattern, bool((curvature > 0).all())
         self.shift = np.zeros(form.n_nodes)
 
     def _prepare(self) -> None:

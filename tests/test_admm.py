@@ -72,6 +72,25 @@ def test_admm_takes_the_step_of_the_book() -> None:
     assert np.allclose([Z[0, 0], U[0, 0]], [z_new, u_new], rtol=1e-7)
 
 
+def test_steps_are_plain_where_a_device_has_no_loss() -> None:
+    """Ten of them, against the book's written out: with free parameters extrapolation can go on for ever."""
+    net = gtv.FLNetwork.from_edges([(0, 1), (1, 2), (2, 3)])
+    losses = [0.5 * gtv.SquaredDistance([a]) if a else gtv.Zero() for a in (3.0, None, None, -1.0)]
+    form = gtv.NetworkLasso(net, losses, lam=0.4, dim=1).lowered.form
+    solver = make_solver("admm")
+    state = solver.init(form, None)
+    rho, D = state.penalties[0], np.array([[-1.0, 1, 0, 0], [0, -1, 1, 0], [0, 0, -1, 1]])
+    M, b = np.diag([1.0, 0, 0, 1]) + D.T @ np.diag(rho) @ D, np.array([3.0, 0, 0, -1])
+    z, u = np.zeros(3), np.zeros(3)
+    for _ in range(10):
+        state = solver.step(form, state)
+        w = np.linalg.solve(M, b + D.T @ (rho * z - u))
+        v = u + rho * (1.8 * D @ w - 0.8 * z)
+        u = np.clip(v, -0.4, 0.4)
+        z = (v - u) / rho
+    assert np.allclose(state.W[:, 0], w, rtol=1e-6)
+
+
 @pytest.mark.parametrize("dim", [2, 5])
 @pytest.mark.parametrize("penalty", [gtv.Norm(2), gtv.Norm(1), gtv.SquaredNorm()], ids=repr)
 def test_a_step_of_the_rows_is_that_of_the_formula(penalty: gtv.Penalty, dim: int) -> None:
