@@ -32,6 +32,9 @@ SOLVED_EVERY, SEARCHED_EVERY = 150, 200
 CHUNK = 100
 # No relative error above this is forgiven, whatever its source.
 NEGLIGIBLE = 1e-9
+# So many times the problem's own numbers away, the last digits of linear parts are as large as these numbers: what is
+# found there tells only whether the problem is bounded below.
+FAR = 1.0 / EPS
 RAY = 2.0**400
 
 
@@ -193,7 +196,8 @@ def _judge(
             # the bound is a difference from the objective, which is rounded to its own digits
             allowed += Fraction(EPS) * abs(Fraction(certificate.primal))
         digits = _last_digits(drawn.problem, best.W - certificate.W)
-        if excess <= min(digits, NEGLIGIBLE * abs(float(best.value[1]))):
+        far = np.abs(best.W).max() > FAR * drawn.size
+        if excess <= digits and (far or excess <= NEGLIGIBLE * abs(float(best.value[1]))):
             tally.attacks["last digits"] += 1
             continue
         ratio = float(min(excess / allowed, Fraction(10) ** 300))
@@ -349,7 +353,7 @@ A rigorous certificate must never be false, by any amount.  A plain one states a
 part of its gap: it counts as false where the error exceeds {ESTIMATE:g} times that.  Whether the problem is bounded
 below at all may depend on the last digits of linear parts that balance: that is asked of rigorous certificates only.
 What these digits make on the way to the best parameters known is no error of a plain one if it is below {NEGLIGIBLE:g}
-of the objective, but counted below.
+of the objective, or if these are {FAR:.0e} times the problem's own numbers away, but counted below.
 
 | | |
 |---|---|

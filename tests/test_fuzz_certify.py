@@ -32,6 +32,7 @@ FOUND = {
     "a residual that a box would take": 632770,
     "a residual beside kinks far away": 1001473,
     "matrices without singular values": 632641,
+    "a flow at the last digit of its strength": 4016429,
 }
 
 
