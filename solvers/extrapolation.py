@@ -22,6 +22,8 @@ RIDGE = 1e-8
 # How much longer the step from a combination may be, in squares.
 LONGER = 16.0
 STRETCH = 512
+# Products below this have lost digits.
+LEAST = np.finfo(float).tiny / np.finfo(float).eps
 
 
 class Trail:
@@ -107,9 +109,9 @@ def _least_combination(gram: Array) -> Array:
     """Coefficients of sum one for the shortest combination of vectors with these inner products."""
     trace = float(np.trace(gram))
     last: Array = np.eye(len(gram))[-1]
-    if not 0 < trace < np.inf:
+    if not LEAST < trace < np.inf:
         return last
-    found = np.linalg.solve(gram + RIDGE * trace * np.eye(len(gram)), np.ones(len(gram)))
+    found = np.linalg.solve(gram / trace + RIDGE * np.eye(len(gram)), np.ones(len(gram)))
     total = float(found.sum())
     usable = bool(np.isfinite(found).all()) and total > 0
     return np.asarray(found / total) if usable else last

@@ -146,6 +146,16 @@ def test_extrapolation_solves_linear_iterations_of_few_eigenvalues() -> None:
     assert np.linalg.norm(trail.last[0] - solution) < 0.02 * distance  # a step makes it 0.9 of that
 
 
+@pytest.mark.parametrize("unit", [1e-160, 1e-150, 1e100])
+def test_clusterings_in_units_at_the_ends_of_doubles_are_solved(unit: float) -> None:
+    points = unit * np.random.default_rng(0).normal(size=(40, 2))
+    network = gtv.FLNetwork.knn(points / unit, 4)
+    problem = gtv.ConvexClustering(points, network, lam=0.3 * unit)
+    weights = problem.solve("admm", gap=1e-3, max_iter=400).weights
+    plain = gtv.ConvexClustering(points / unit, network, lam=0.3).solve(gap=1e-8).weights
+    assert weights / unit == pytest.approx(plain, abs=0.02)
+
+
 def test_extrapolation_that_leads_to_long_steps_is_undone() -> None:
     trail, A, b, _ = linear_iteration(2)
     for _ in range(6):
