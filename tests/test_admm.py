@@ -146,7 +146,7 @@ def test_extrapolation_solves_linear_iterations_of_few_eigenvalues() -> None:
     assert np.linalg.norm(trail.last[0] - solution) < 0.02 * distance  # a step makes it 0.9 of that
 
 
-@pytest.mark.parametrize("unit", [1e-160, 1e-150, 1e100])
+@pytest.mark.parametrize("unit", [1e-160, 1e-150, 1e60])
 def test_clusterings_in_units_at_the_ends_of_doubles_are_solved(unit: float) -> None:
     points = unit * np.random.default_rng(0).normal(size=(40, 2))
     network = gtv.FLNetwork.knn(points / unit, 4)
