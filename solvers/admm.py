@@ -174,9 +174,10 @@ class ADMM:
         growth = SPARSE_LOOK_GROWTH if state.trail.active else LOOK_GROWTH
         state.next_look = int(np.ceil(growth * state.iteration))
         state.balanced = copies, multipliers
-        if primal <= 0 or dual <= 0:
+        if primal <= 0 and dual <= 0:
             return
-        state.rho *= float(np.clip(np.sqrt(np.sqrt(dual / primal) / state.rho), *FACTOR_RANGE))
+        ratio = dual / primal if primal > 0 else np.inf
+        state.rho *= float(np.clip(np.sqrt(np.sqrt(ratio) / state.rho), *FACTOR_RANGE))
         penalties = []
         for weight, Z, U in zip(state.weights, copies, multipliers, strict=True):
             low, high = (share * state.rho * weight for share in LOCAL_RANGE)
@@ -227,7 +228,9 @@ def first_penalties(form: StandardForm) -> Duals:
     for k, term in enumerate(form.terms):
         size = np.max(term.map.sizes(), axis=0)
         size = np.where(size > 0, size, 1.0)
-        rows = term.function.project_primal(term.map.apply(fits))
+        rows = term.map.apply(fits)
+        rows[~rows.any(axis=1)] = spread  # devices that agree so far tell nothing about their edge
+        rows = term.function.project_primal(rows)
         if k < len(form.couplings):
             # a long step turns the update of the duals into a subgradient
             steps = np.full(term.map.n_rows, LONG_STEP)

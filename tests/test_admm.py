@@ -146,6 +146,17 @@ def test_extrapolation_solves_linear_iterations_of_few_eigenvalues() -> None:
     assert np.linalg.norm(trail.last[0] - solution) < 0.02 * distance  # a step makes it 0.9 of that
 
 
+def test_edges_between_devices_without_labels_have_penalties_of_their_strength() -> None:
+    """A path of 500 devices, five of them labelled: no copy moves before the penalties do."""
+    losses = [gtv.Zero(1)] * 500
+    for i, label in ((0, 1.0), (120, -2.0), (250, 3.0), (380, 0.0), (499, 2.0)):
+        losses[i] = gtv.SquaredError([[1.0]], [label])
+    problem = gtv.NetworkLasso(gtv.FLNetwork(nx.path_graph(500)), losses, lam=0.3)
+    solution = problem.solve("admm", max_iter=1000)
+    assert solution.is_certified
+    assert solution.objective == pytest.approx(3.585, rel=1e-6)  # CVXPY's, by Clarabel
+
+
 @pytest.mark.parametrize("unit", [1e-160, 1e-150, 1e60])
 def test_clusterings_in_units_at_the_ends_of_doubles_are_solved(unit: float) -> None:
     points = unit * np.random.default_rng(0).normal(size=(40, 2))
