@@ -104,7 +104,7 @@ def _reach(form: StandardForm, W: Array, U: Duals, inside: Array) -> float:
     where these begin, and the domain of the function where they end.
     """
     lengths = [np.linalg.norm(part, axis=1) for part in (W, form.quadratic.conjugate_gradient(inside))]
-    for term, dual in zip(form.rows, U[len(form.couplings) :], strict=True):
+    for term, dual in zip(form.terms, U, strict=True):
         function, size = term.function, term.map.sizes()[0]
         shift = NEXT_TO * (float(np.abs(dual).max(initial=0.0)) or 1.0)
         ends = [_gradient_rows(function, function.project_domain(dual + far)) for far in (-shift, 0.0, shift)]

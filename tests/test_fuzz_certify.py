@@ -33,6 +33,7 @@ FOUND = {
     "a residual beside kinks far away": 1001473,
     "matrices without singular values": 632641,
     "a flow at the last digit of its strength": 4016429,
+    "a residual that the kink of a flow's cost would take": 4092360,
 }
 
 
