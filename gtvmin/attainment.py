@@ -7,22 +7,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from gtvmin.solvers.common_minima import excess
+from gtvmin.solvers.common_minima import DOUBLINGS, FALLING, NEGLIGIBLE, excess
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
 __all__ = ["unattained_nodes"]
-
-# Doubled parameters leave no more than this share of what the losses have above their infima.
-FALLING = 0.75
 
 
 def unattained_nodes(form: StandardForm, W: Array, U: Duals) -> NDArray[np.bool_]:
     """Devices of components whose infimum is not attained, as parameters and their duals show, (n_nodes,).
 
-    Zero duals say that all losses of a component can come as close to their infima as wanted, at once.  If there is
-    something left above them, and doubled parameters leave less but not nothing, the way there is a ray: logistic
-    losses on data that a hyperplane separates are the common case.  A component of which the duals are not all zero is
-    not judged.
+    Zero duals say that all losses of a component can come as close to their infima as wanted, at once.  If what is left
+    above them falls with each doubling of the parameters, until next to nothing is left but never nothing, then the
+    way there is a ray: logistic losses on data that a hyperplane separates are the common case.  On the way to a
+    minimum that is attained it would rise again behind it, or be zero.  A component of which the duals are not all zero
+    is not judged.
     """
     resting = np.ones(form.n_nodes, dtype=bool)
     for term, dual in zip(form.terms, U, strict=True):
@@ -35,9 +33,16 @@ def unattained_nodes(form: StandardForm, W: Array, U: Duals) -> NDArray[np.bool_
         return np.zeros(form.n_nodes, dtype=bool)
     component = _components(form)
     with np.errstate(all="ignore"):
-        above, doubled = (np.bincount(component, excess(form, factor * W)) for factor in (1.0, 2.0))
-    falling = (np.bincount(component, ~resting) == 0) & (doubled > 0) & (doubled <= FALLING * above)
-    return np.asarray(falling[component])
+        at_zero, left = (np.bincount(component, excess(form, factor * W)) for factor in (0.0, 1.0))
+        falling, unattained = np.bincount(component, ~resting) == 0, np.zeros(len(left), dtype=bool)
+        for doubling in range(1, DOUBLINGS + 1):
+            before, left = left, np.bincount(component, excess(form, 2.0**doubling * W))
+            falling &= (left > 0) & (left <= FALLING * before)
+            unattained |= falling & (before <= NEGLIGIBLE * at_zero)
+            falling &= ~unattained
+            if not falling.any():
+                break
+    return np.asarray(unattained[component])
 
 
 def _components(form: StandardForm) -> NDArray[np.int64]:

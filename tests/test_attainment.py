@@ -56,6 +56,30 @@ def test_an_infimum_that_is_attained_is_not_told_to_be_none(loss: gtv.Loss) -> N
         assert two_pairs(loss, MIXED).solve().is_certified
 
 
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [
+        (0.1 * gtv.Huber([[1.0]], [5.0], delta=1.0), "auto"),
+        (0.3 * gtv.Hinge([[1.0]], [1]), "auto"),
+        (0.01 * gtv.Poisson([[1.0]], [5]), "auto"),
+        (30.0 * gtv.Logistic([[1.0]], [1]) + 3e-5 * gtv.SquaredDistance([0.0]), "adaptive_primal_dual"),
+    ],
+    ids=["Huber", "Hinge", "Poisson", "ridge"],
+)
+def test_a_run_that_ends_on_the_way_to_a_minimum_does_not_tell_that_there_is_none(loss: gtv.Loss, method: str) -> None:
+    """Since the other component's objective is large, the gap is reached with parameters short of the minimum."""
+    far = gtv.SquaredError([[1.0], [1.0]], [1000.0, -1000.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotAttainedWarning)
+        assert two_pairs(loss, far).solve(method).is_certified
+
+
+@pytest.mark.parametrize("short", [0.2, 0.5, 0.5 + 1e-10, 0.7])
+def test_parameters_short_of_a_minimum_do_not_tell_that_there_is_none(short: float) -> None:
+    form = two_pairs(gtv.Huber([[1.0]], [5.0], delta=1.0), gtv.LeastAbsolute([[1.0]], [3.0])).lowered.form
+    assert not unattained_nodes(form, short * np.array([[5.0], [5.0], [3.0], [3.0]]), form.zero_duals()).any()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_settled_a_linear_program_separates(seed: int) -> None:
     """One component of three devices with four data points each in the plane: about half of them are separable."""
