@@ -209,7 +209,7 @@ class GTVMin:
     @cached_property
     def flow_dims(self) -> NDArray[np.int64]:
         """Number of entries of the flow of every edge, (n_edges,)."""
-        return np.concatenate([coupling.flow_dims(self.dims) for coupling in self.couplings])
+        return frozen(np.concatenate([coupling.flow_dims(self.dims) for coupling in self.couplings]))
 
     @property
     def flow_shape(self) -> tuple[int, int]:

@@ -47,7 +47,8 @@ class ClusterPath:
     labels : int array (n_lams, n_nodes)
         Cluster of each node, counted from 0 in node order.
     relative_gaps : array (n_lams,)
-        Certified relative gap of each solution.
+        Certified relative gap of each solution.  Where points lie far from the origin, that of the solution less their
+        mean, which is added last: the digits that this costs are not in it.
     splits : tuple of Split
         Nodes that part again; none if clusters only merge.
     """

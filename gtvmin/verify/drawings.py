@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["convergence", "network", "shown_label"]
 
 # Blue and vermilion can be told apart with every common kind of colour vision (M. Okabe, K. Ito, 2008).
-BLUE, VERMILION, GREY, INK = "#0072b2", "#c94a00", "#8a939e", "#20262e"
+BLUE, VERMILION, INK = "#0072b2", "#c94a00", "#20262e"
 LEAST_GAP = 1e-16
 """Smaller gaps are drawn here: a logarithm has no zero."""
 LARGEST_NETWORK = 150
