@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gtvmin.losses.base import Loss, Sum
 from gtvmin.losses.stacking import split_losses
 from gtvmin.paths import check_alphas, solve_path
+from gtvmin.solvers.driver import Status
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import frozen, positive_integer
 
@@ -148,6 +149,8 @@ def cross_validate(
         training = problem.with_losses([loss.take(np.flatnonzero(own != fold)) for loss, own in pairs])
         held_out = [_summed_errors(loss.take(np.flatnonzero(own == fold))) for loss, own in pairs]
         path = solve_path(training, strengths, method, **options)
+        if path[-1].status is Status.INTERRUPTED:
+            raise KeyboardInterrupt("a strength cannot be chosen by fits that were interrupted")
         judge = split_losses([loss for loss, _ in held_out], problem.dim, problem.dims)[2]
         points = sum(weight for _, weight in held_out)
         errors[fold] = [judge.value(solution.weights).sum() / points for solution in path]

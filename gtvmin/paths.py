@@ -15,6 +15,7 @@ from gtvmin.errors import CapabilityError
 from gtvmin.minmax_flow import minmax_flow
 from gtvmin.penalties import Norm, SquaredNorm
 from gtvmin.pooled import pooled_model
+from gtvmin.solvers.driver import Status
 from gtvmin.solvers.standard_form import Array
 from gtvmin.validation import frozen, numeric_array
 
@@ -173,7 +174,8 @@ def solve_path(problem: GTVMin, alphas: ArrayLike, method: str | Any = "auto", *
     Returns
     -------
     AlphaPath
-        Each solution is certified by itself: what the others are like does not matter for it.
+        Each solution is certified by itself: what the others are like does not matter for it.  Ctrl-C ends the path
+        with the solution that was being sought.
 
     Raises
     ------
@@ -209,7 +211,9 @@ def solve_path(problem: GTVMin, alphas: ArrayLike, method: str | Any = "auto", *
             if clusters is not None and _couples(alpha):
                 clusters.restart(solution.weights, solution.flows)
         solutions.append(solution)
-    return AlphaPath(strengths, tuple(solutions), time.perf_counter() - began)
+        if solution.status is Status.INTERRUPTED:
+            break
+    return AlphaPath(frozen(strengths[: len(solutions)]), tuple(solutions), time.perf_counter() - began)
 
 
 def _contracted(problem: GTVMin, method: str | Any, options: dict[str, Any]) -> ContractedADMM | None:

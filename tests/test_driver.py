@@ -98,3 +98,14 @@ def test_dear_steps_are_assessed_when_the_solver_says() -> None:
     with pytest.warns(ConvergenceWarning):
         solution = problem().solve(Dear(-1), max_iter=25)
     assert [record.iteration for record in solution.history] == [1, 4, 6, 9, 14, 21, 25]
+
+
+@pytest.mark.filterwarnings("ignore::gtvmin.errors.ConvergenceWarning")
+def test_an_interrupted_path_ends_there_and_no_strength_is_chosen_by_it() -> None:
+    losses = [gtv.SquaredError([[1.0], [2.0]], [y, y]) for y in (0.0, 1.0, 5.0)]
+    problem = gtv.GTVMin(gtv.FLNetwork.from_edges([(0, 1), (1, 2)]), losses, penalty=gtv.Norm(2), alpha=1.0)
+    path = problem.path([0.1, 0.2, 0.3], PressedIn(0))
+    assert [solution.status for solution in path] == [Status.INTERRUPTED]
+    assert path.alphas.tolist() == [0.1]
+    with pytest.raises(KeyboardInterrupt, match="interrupted"):
+        problem.cross_validate([0.1, 0.2], method=PressedIn(0), folds=2)
