@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from gtvmin.solvers.common_minima import DOUBLINGS, FALLING, NEGLIGIBLE, excess
+from gtvmin.solvers.components import components
 from gtvmin.solvers.standard_form import Array, Duals, StandardForm
 
 __all__ = ["unattained_nodes"]
@@ -31,7 +30,7 @@ def unattained_nodes(form: StandardForm, W: Array, U: Duals) -> NDArray[np.bool_
         with_rows[term.map.ends[0]] = True
     if not (resting & with_rows).any():
         return np.zeros(form.n_nodes, dtype=bool)
-    component = _components(form)
+    component = components(form.n_nodes, form.couplings)
     with np.errstate(all="ignore"):
         at_zero, left = (np.bincount(component, excess(form, factor * W)) for factor in (0.0, 1.0))
         falling, unattained = np.bincount(component, ~resting) == 0, np.zeros(len(left), dtype=bool)
@@ -43,10 +42,3 @@ def unattained_nodes(form: StandardForm, W: Array, U: Duals) -> NDArray[np.bool_
             if not falling.any():
                 break
     return np.asarray(unattained[component])
-
-
-def _components(form: StandardForm) -> NDArray[np.int64]:
-    """Number of the component of every node under all couplings."""
-    tail, head = (np.concatenate([term.map.ends[k] for term in form.couplings]) for k in (0, 1))
-    links = sparse.coo_array((np.ones(len(tail)), (tail, head)), shape=(form.n_nodes, form.n_nodes))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)

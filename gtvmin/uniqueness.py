@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg, splu
 
 from gtvmin.lowering import Lowered
+from gtvmin.solvers.components import components
 from gtvmin.solvers.linear_maps import EdgeDifference
 from gtvmin.solvers.standard_form import Array, StandardForm
 
@@ -31,7 +31,8 @@ def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
     Devices that plain differences couple share their directions; other couplings see some of them.
     """
     form = lowered.solver_form
-    component = _components(form)
+    plain = [term for term in form.couplings if isinstance(term.map, EdgeDifference)]
+    component = components(form.n_nodes, plain)
     full = np.bincount(component, form.quadratic.full_span) > 0
     if full.all():  # one device is enough to determine a component
         return np.zeros(lowered.form.n_nodes, dtype=bool)
@@ -44,14 +45,6 @@ def undetermined_nodes(lowered: Lowered) -> NDArray[np.bool_]:
         free[free] = _null_blocks(form, component, seen, free)
     nodes = free[component]
     return nodes if lowered.contraction is None else nodes[lowered.contraction.position]
-
-
-def _components(form: StandardForm) -> NDArray[np.int64]:
-    """Number of the component of every node under the plain couplings."""
-    maps = [term.map for term in form.couplings if isinstance(term.map, EdgeDifference)]
-    tail, head = (np.concatenate([np.empty(0, dtype=np.int64), *(map.ends[k] for map in maps)]) for k in (0, 1))
-    links = sparse.coo_array((np.ones(len(tail)), (tail, head)), shape=(form.n_nodes, form.n_nodes))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
 
 
 def _first_of_each(component: NDArray[np.int64], count: int) -> NDArray[np.int64]:

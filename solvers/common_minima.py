@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
+from .components import components
 from .linear_maps import Array
 from .smooth_duals import hessians
 from .standard_form import StandardForm
@@ -44,7 +43,7 @@ def common_minima(form: StandardForm) -> tuple[Array, NDArray[np.bool_]]:
     W, settled : arrays (n_nodes, dim), (n_nodes,)
         Zeros for devices that are not settled.
     """
-    component = _components(form)
+    component = components(form.n_nodes, form.couplings)
     with np.errstate(all="ignore"):  # steps may lead anywhere; what is infinite or NaN then settles nothing
         at_zero = np.bincount(component, excess(form, np.zeros((form.n_nodes, form.dim))))
         means = _pooled(form, component)
@@ -86,9 +85,3 @@ def _pooled(form: StandardForm, component: NDArray[np.int64]) -> Array:
         H[:, range(d), range(d)] += RIDGE * np.where(usable, trace, 0.0)[:, None]
         W = W - np.linalg.solve(H, g[..., None])[..., 0]
     return W
-
-
-def _components(form: StandardForm) -> NDArray[np.int64]:
-    edges = form.edges
-    links = sparse.coo_array((np.ones(len(edges.tail)), (edges.tail, edges.head)), shape=(form.n_nodes, form.n_nodes))
-    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
